@@ -77,13 +77,16 @@ impl Program {
         let mut command = Self::command();
         let matches = command.get_matches_mut();
         let program = Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+        let is_said = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
+        // As of a variable of a script that is not set: another Redis must not stand in for it.
+        if is_said("url") && program.service.url.as_deref() == Some("") {
+            let empty = "--url is empty: say which Redis, or leave it out";
+            command.error(ErrorKind::InvalidValue, empty).exit();
+        }
         if !matches!(program.task, Task::OnRedis(_))
             && let Some(flag) = Service::augment_args(clap::Command::new(""))
                 .get_arguments()
-                .find(|argument| {
-                    matches.value_source(argument.get_id().as_str())
-                        == Some(ValueSource::CommandLine)
-                })
+                .find(|argument| is_said(argument.get_id().as_str()))
         {
             let name = matches.subcommand_name().unwrap_or_default();
             let flag = flag.get_long().unwrap_or_default();
@@ -379,7 +382,8 @@ impl RuleArgs {
     }
 }
 
-/// The network of addresses that a key would hold, which no call has but an IPv6 subscriber's /64.
+/// The network of addresses that a key would hold, which no call has but an IPv6 subscriber's /64,
+/// unless its key is a text.
 fn network(text: &str) -> Option<&str> {
     text.split(['<', '>']).find(|value| {
         let Some((address, Ok(_))) = value
@@ -413,6 +417,17 @@ impl Bucket {
         ))
     }
 
+    /// Why a key of which Redis holds nothing is a mistake, if it is one.
+    pub(crate) fn mistake(&self) -> Option<String> {
+        let text = unescaped(self.key.as_deref()?);
+        network(&text).map(|network| {
+            format!(
+                "no call has the network {network} as its key: name each address, of IPv6 each /64 \
+                 as <2001:db8:1:2::/64>"
+            )
+        })
+    }
+
     /// The key, and which one it may be instead, if that is stored.
     pub(crate) fn key(&self) -> Result<(Key, Option<Key>), String> {
         let Some(text) = &self.key else {
@@ -425,12 +440,6 @@ impl Bucket {
                 .ok_or_else(missing);
         };
         let text = &unescaped(text);
-        if let Some(network) = network(text) {
-            return Err(format!(
-                "no call has the network {network} as its key: name each address, of IPv6 each /64 \
-                 as <2001:db8:1:2::/64>"
-            ));
-        }
         let is_digest = text.len() == 33 && text.starts_with('#');
         if is_digest || text.contains(['<', '>']) {
             let key = Key::from_rendered(text)

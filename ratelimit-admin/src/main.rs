@@ -126,7 +126,7 @@ async fn run(command: &Command, service: &Service) -> Result<Report, Failure> {
             };
             let changed = changed.map_err(Failure::Change)?;
             let existed = !before.is_untouched();
-            let after = target.look().await?;
+            let after = target.look().await.map_err(Failure::behind_a_change)?;
             let report = Report::Outcome(Box::new(Outcome {
                 command: change.name(),
                 blocked_for: match change {
@@ -230,7 +230,14 @@ async fn of_a_stored_rule(
     if is_known || change.takes_the_name_as_it_is() {
         return Ok(bucket);
     }
-    let stored = stored_rules(service, Some(service.prefix.as_deref().unwrap_or_default())).await?;
+    let prefix = service.prefix.as_deref().unwrap_or_default();
+    let stored = match stored_rules(service, Some(prefix)).await {
+        // An ACL forbids to list keys. Only a block changes what nobody has counted.
+        Err(Failure::Limiter(RateLimitError::Misconfigured(_))) if change.name() != "block" => {
+            return Ok(bucket);
+        }
+        stored => stored?,
+    };
     let blocks = change.name() == "block" && stored.complete;
     match stored.named(&bucket.rule.name) {
         Named::LastPartOf(name) => bucket.rule.name_is(name),
@@ -342,6 +349,7 @@ impl Target {
     ) -> Result<Self, Failure> {
         let mut bucket = bucket.clone();
         let (mut key, mut other) = bucket.key()?;
+        let mistake = bucket.mistake();
         if !bucket.rule.has_limits() {
             let (known, by_template) = bucket.known_as(&in_force(service).await?)?;
             bucket = known;
@@ -370,6 +378,11 @@ impl Target {
             if target.look().await?.is_untouched() {
                 target.key = first;
             }
+        }
+        if let Some(mistake) = mistake
+            && target.look().await?.is_untouched()
+        {
+            return Err(mistake.into());
         }
         Ok(target)
     }
@@ -442,6 +455,14 @@ impl From<RateLimitError> for Failure {
 }
 
 impl Failure {
+    /// Of a look at what a change has left.
+    fn behind_a_change(self) -> Self {
+        match self {
+            Self::Limiter(error) => Self::Change(error),
+            failure => failure,
+        }
+    }
+
     /// Exit code 1 if a later attempt may succeed, 2 if the operator has to change something.
     fn print(self) -> ExitCode {
         let (message, code) = match self {
@@ -459,7 +480,7 @@ impl Failure {
             Self::Limiter(error) | Self::Change(error) => (error.to_string(), 2),
             Self::Arguments(message) => (message, 2),
         };
-        eprintln!("error: {}", printable::of_error(&message));
+        report::failed(&message);
         ExitCode::from(code)
     }
 }

@@ -1,7 +1,5 @@
 //! The output of the program, as text or JSON.
 
-#![allow(clippy::print_stderr, reason = "a program for the terminal")]
-
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, ErrorKind, Write as _};
@@ -16,7 +14,7 @@ use crate::calendar::Period;
 use crate::escapes::in_json;
 use crate::in_force::{InForce, RuleInForce};
 use crate::lookup::{Found, OVERRIDES, Top};
-use crate::printable::escaped;
+use crate::printable::{escaped, of_error};
 use crate::rules::{RuleKeys, Rules, Unread, Window, kept_as};
 
 #[derive(Serialize)]
@@ -347,11 +345,16 @@ impl Report {
 pub(crate) fn written(text: &str) -> ExitCode {
     match writeln!(io::stdout().lock(), "{text}") {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            eprintln!("error: standard output: {error}");
+            failed(&format!("standard output: {error}"));
             ExitCode::from(2)
         }
         _ => ExitCode::SUCCESS,
     }
+}
+
+/// Writes an error to standard error, whose reader may be gone.
+pub(crate) fn failed(error: &str) {
+    let _ = writeln!(io::stderr(), "error: {}", of_error(error));
 }
 
 impl fmt::Display for Report {

@@ -29,7 +29,7 @@ use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 
 pub(crate) use self::arguments::Args;
 use self::read::Read;
-use crate::printable::of_error;
+use crate::report::failed;
 
 pub(crate) async fn run(args: &Args) -> ExitCode {
     match replay(args).await {
@@ -39,7 +39,7 @@ pub(crate) async fn run(args: &Args) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(problem) => {
-            eprintln!("error: {}", of_error(&problem.to_string()));
+            failed(&problem.to_string());
             ExitCode::from(2)
         }
     }

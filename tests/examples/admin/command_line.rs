@@ -1,5 +1,7 @@
 //! Arguments, variables of the environment, help, errors and exit codes.
 
+use std::process::Stdio;
+
 use super::*;
 
 /// Where no server listens, nor comes to: a port that was free may be another test's by now.
@@ -257,7 +259,7 @@ fn settings_of_the_service_are_refused_where_no_redis_is_asked() {
         let output = command
             .args(subcommand)
             .env("RATELIMIT_URL", "redis://127.0.0.1/")
-            .stdin(std::process::Stdio::null())
+            .stdin(Stdio::null())
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
@@ -312,4 +314,34 @@ fn exit_codes_are_those_of_the_help() {
         "Europe/Berlin",
     ];
     says(&[&zoned[..], &["--url", &bench.server.url()]].concat());
+}
+
+/// As by `2>&1 | head`.
+#[test]
+fn an_error_that_nobody_reads_has_its_exit_code() {
+    let nobody = format!("redis://{NOBODY}/");
+    let url = ["rules", "--timeout", "300ms", "--url", &nobody];
+    for (code, args) in [(1, &url[..]), (2, &["rules"]), (2, &["replay"])] {
+        let mut command = program();
+        let command = command.args(args).stderr(Stdio::piped());
+        let mut process = command.stdin(Stdio::null()).spawn().unwrap();
+        drop(process.stderr.take());
+        assert_eq!(process.wait().unwrap().code(), Some(code), "{args:?}");
+    }
+}
+
+/// As by `--url "$STAGING"` where that is not set: no other Redis is asked in its place.
+#[test]
+fn a_url_that_is_said_and_empty_is_an_error() {
+    let server = RedisServer::start();
+    let reset = ["reset", "login", "alice", "--limits", "5/1h"];
+    let mut command = program();
+    command.args(reset).env("REDIS_URL", server.url());
+    // An empty variable counts as unset, as it does for services.
+    let output = command.env("RATELIMIT_URL", "").output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let output = command.args(["--url", ""]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("--url is empty"), "{said}");
 }

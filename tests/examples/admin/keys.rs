@@ -342,3 +342,71 @@ fn a_network_of_addresses_is_no_key() {
     let subscriber = bench.json(&["peek", "login", "<2001:db8:1:2::/64>"]);
     assert_eq!(subscriber["key"], "<2001:db8:1:2::/64>");
 }
+
+/// A client chooses the text: an operator can free and block what is listed.
+#[test]
+fn a_text_that_reads_as_a_network_is_a_key_once_it_is_counted() {
+    let bench = Bench::hourly();
+    bench.charge_hourly("login", &["203.0.113.0/24"]);
+    let on = |command, more: &[&str]| {
+        let args = [&[command, "login", "<203.0.113.0/24>"], more].concat();
+        bench.json(&args)
+    };
+    assert_eq!(on("peek", &[])["remaining"], 4);
+    let blocked = on("block", &["--for", "1h"]);
+    assert_eq!(blocked["after"]["state"], "blocked");
+    assert_eq!(on("unblock", &[])["changed"], true);
+    assert_eq!(on("reset", &[])["changed"], true);
+}
+
+/// The list of keys serves to complete the name of the rule, which may be complete.
+#[test]
+fn a_user_who_may_not_list_keys_resets_one() {
+    let bench = Bench::hourly();
+    bench.charge_hourly("login", &["alice"]);
+    let user = [
+        "ACL", "SETUSER", "support", "on", ">pw", "~*", "+@all", "-scan",
+    ];
+    bench.server.cli(&user);
+    let url = format!("redis://support:pw@{}/", bench.server.address());
+    let on = |command, more: &[&'static str]| {
+        let args = [&[command, "login", "alice", "--limits", "5/1h"], more].concat();
+        [&args[..], &["--url", &url]].concat()
+    };
+    assert_eq!(json(&on("reset", &[]))["changed"], true);
+    assert_eq!(json(&on("unblock", &[]))["changed"], false);
+    // A misspelt name would be blocked in vain.
+    assert!(fails(2, &on("block", &["--for", "1h"])).contains("'scan'"));
+}
+
+/// The server is gone after the change, before it is asked what is left now.
+#[tokio::test]
+async fn a_change_that_was_made_is_not_said_to_have_failed() {
+    let bench = Bench::new(&[]);
+    let proxy = Proxy::start(bench.server.port()).await;
+    let url = proxy.url();
+    let run = |bytes| {
+        bench.server.cli(&["DEL", "rl1:sw-3600s:login:<bob>"]);
+        proxy.cut_after(bytes);
+        let block = ["block", "login", "bob", "--limits", "5/1h", "--for", "1h"];
+        let output = admin(&[&block[..], &["--new", "--timeout", "300ms", "--url", &url]].concat());
+        let is_blocked = bench.server.cli(&["KEYS", "*bob*"]) != "";
+        (is_blocked, output)
+    };
+    let (is_blocked, output) = run(None); // the scripts are loaded
+    assert!(is_blocked && output.status.success(), "{output:?}");
+    // The fewest bytes with which the change arrives.
+    let (mut few, mut enough) = (0, 1 << 18);
+    while few + 1 < enough {
+        let bytes = usize::midpoint(few, enough);
+        if run(Some(bytes)).0 {
+            enough = bytes;
+        } else {
+            few = bytes;
+        }
+    }
+    let (is_blocked, output) = run(Some(enough));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(is_blocked && output.status.code() == Some(1), "{output:?}");
+    assert!(said.contains("may have been made or not"), "{said}");
+}

@@ -14,6 +14,7 @@ use ratelimit_runtime::{
 use serde_json::{Value, json};
 
 use super::support::cluster::RedisCluster;
+use super::support::proxy::Proxy;
 use super::support::redis::RedisServer;
 use super::support::sentinel::Sentinels;
 use super::support::strict;
