@@ -20,10 +20,10 @@ use ratelimit_runtime::{Key, Limit, RateLimitLayer, RateLimiter, Rule, by_client
 use tonic::body::Body as TonicBody;
 use tonic::transport::Server;
 use tower::buffer::BufferLayer;
-use tower::limit::ConcurrencyLimitLayer;
+use tower::limit::{ConcurrencyLimitLayer, GlobalConcurrencyLimitLayer};
 use tower::load_shed::LoadShedLayer;
 use tower::util::{BoxCloneService, option_layer};
-use tower::{BoxError, Layer as _, ServiceBuilder, ServiceExt as _};
+use tower::{BoxError, Layer as _, Service as _, ServiceBuilder, ServiceExt as _};
 use tower_http::add_extension::AddExtensionLayer;
 use tower_http::auth::AsyncRequireAuthorizationLayer;
 use tower_http::catch_panic::CatchPanicLayer;
@@ -181,6 +181,22 @@ async fn two_layers_with_others_between_and_around_them() {
         .layer(ValidateRequestHeaderLayer::accept("text/plain"))
         .layer(plain().rule(&ONE, |_: &Request<_>| Key::global()));
     assert_eq!(refused(app().layer(order)).await, [false, true]);
+}
+
+/// A place that the service has reserved to be ready is free again for others.
+#[tokio::test]
+async fn a_request_without_a_key_takes_no_place_of_the_service() {
+    let places = GlobalConcurrencyLimitLayer::new(1);
+    let mut limited = RateLimitLayer::new()
+        .limiter(RateLimiter::memory())
+        .rule(&ONE, by_client_ip)
+        .layer(places.layer(app()));
+    let ready = limited.ready().await.unwrap();
+    let answer = ready.call(Request::new(Body::empty())).await.unwrap();
+    assert_eq!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR);
+    let other = places.layer(app()).oneshot(Request::new(Body::empty()));
+    let served = tokio::time::timeout(Duration::from_secs(5), other).await;
+    assert!(served.is_ok(), "the place is taken");
 }
 
 /// As the guide has it: `CorsLayer` is around the limits.

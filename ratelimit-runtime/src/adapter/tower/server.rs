@@ -63,14 +63,15 @@ where
             *copy.headers_mut() = request.headers().clone();
             *copy.extensions_mut() = request.extensions().clone();
         });
+        // The service that was ready is used up, also where it is not called: it may have reserved
+        // what others wait for.
+        let clone = self.inner.clone();
+        let mut inner = mem::replace(&mut self.inner, clone);
         let without_key = without_key::<B, P>;
         let checks = match self.layer.checks(&request, copy.as_ref(), without_key) {
             Ok(checks) => checks,
             Err(answer) => return Box::pin(ready(Ok(answer))),
         };
-        // The service that was ready is used up.
-        let clone = self.inner.clone();
-        let mut inner = mem::replace(&mut self.inner, clone);
         let running = self.layer.run(copy, async move {
             match acquire(checks).await {
                 Ok(()) => inner
