@@ -130,6 +130,24 @@ async fn a_file_that_is_wrong_or_gone_changes_nothing() {
     assert_eq!(limit(&limiter).await, 30);
 }
 
+/// A writer that was stopped after it had emptied the file, as by a full disk. No rule has used a
+/// policy yet.
+#[tokio::test(start_paused = true)]
+async fn an_empty_file_changes_nothing() {
+    let folder = Folder::new();
+    let limiter = RateLimiter::memory();
+    let file = folder.write("policies.toml", "login = \"2/1m\"");
+    limiter.watch_policies(&file).await.unwrap();
+    for (name, empty) in [("a.toml", ""), ("b.toml", "# soon\n"), ("c.json", "{}")] {
+        folder.write("policies.toml", empty);
+        sleep(TWO_READINGS).await;
+        let file = folder.write(name, empty);
+        let error = limiter.watch_policies(file).await.unwrap_err();
+        assert!(error.to_string().contains("holds no policy"), "{error}");
+    }
+    assert_eq!(limit(&limiter).await, 2);
+}
+
 /// Mounted configuration: the file is a link through a link to a folder, and that is swapped.
 #[cfg(unix)]
 #[tokio::test(start_paused = true)]

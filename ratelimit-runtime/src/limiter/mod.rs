@@ -371,8 +371,8 @@ impl RateLimiter {
     /// This waits for the first reading. From then on a task on the current tokio runtime reads the
     /// file twice a second, by its path, until the limiter or that runtime ends. A change is in
     /// force once two readings in a row are the same; of two files, the one that changed last. A
-    /// file that is wrong or gone changes nothing: see the event `policies_refused` and the metric
-    /// `ratelimit_policy_changes_total`.
+    /// file that is empty, wrong or gone changes nothing: see the event `policies_refused` and the
+    /// metric `ratelimit_policy_changes_total`.
     ///
     /// # Errors
     ///

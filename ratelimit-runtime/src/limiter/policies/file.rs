@@ -67,9 +67,12 @@ impl PolicyFile {
             let text = text.strip_prefix('\u{feff}').unwrap_or(text);
             (self.parse)(text)
         });
-        let Entries(policies) = parsed
-            .map_err(|error| format!("{}: {}", self.path.display(), shown(error.trim_end())))?;
-        Ok(policies)
+        // An empty file of TOML is complete, and what a writer leaves that was stopped.
+        let parsed = parsed.and_then(|Entries(policies)| match policies[..] {
+            [] => Err("it holds no policy".to_owned()),
+            [..] => Ok(policies),
+        });
+        parsed.map_err(|error| format!("{}: {}", self.path.display(), shown(error.trim_end())))
     }
 }
 
