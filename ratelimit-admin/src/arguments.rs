@@ -406,7 +406,7 @@ impl Bucket {
         let rule = rules.rule(&self.rule.name, self.rule.policy.as_deref())?;
         let value = self.key.as_deref().map(unescaped);
         let key = key_of(rule, value.as_deref());
-        let key = key.map_err(|why| format!("{}: {why}", escaped(&rule.name)))?;
+        let key = key.map_err(|why| format!("{}: {}", escaped(&rule.name), escaped(&why)))?;
         let rule = self.rule.known_as(rules)?;
         Ok((
             Self {

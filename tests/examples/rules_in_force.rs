@@ -526,4 +526,11 @@ fn a_line_that_cannot_be_read_is_named_and_steers_no_terminal() {
         &desk.fails(&["peek", "broken", "alice"]),
         &["the rule broken is left out"],
     );
+    line(
+        "forged",
+        "\"key\":\"<x>\\nerror: no\",\"kinds\":[\"text\"],",
+        day,
+    );
+    let words = desk.fails(&["peek", "forged", "--global"]);
+    assert_eq!(words.lines().count(), 1, "{words}");
 }
