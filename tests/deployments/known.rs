@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use futures_util::future::join_all;
 use ratelimit_runtime::store::{Request, Verdict};
 use ratelimit_runtime::{Algorithm, Decision, Key, Limit, RateLimiter, Rule, Store as _};
 use tokio::time::sleep;
@@ -226,6 +227,27 @@ async fn a_fail_over_that_one_call_is_told_of_voids_what_is_known_of_other_keys(
             let is_admitted = async || decided(&store, request(key, &limits)).await.allowed;
             until("the new master is asked", PATIENCE, is_admitted).await;
         }
+    }
+}
+
+/// Each of them is redirected before the slots are asked for.
+#[tokio::test]
+async fn a_fail_over_that_many_calls_are_told_of_at_once_voids_what_is_known_of_all() {
+    let limits = [Limit::per_hour(1)];
+    let deployment = Deployment::replicated_cluster();
+    let store = store(&deployment).await;
+    let keys: Vec<_> = (0..8).map(|_| deployment.key()).collect();
+    for key in &keys {
+        let _ = refused(&store, request(key, &limits)).await;
+    }
+    deployment.fail_over();
+    for key in &keys {
+        deployment.replica().cli(&["UNLINK", key]);
+    }
+    join_all(keys.iter().map(|key| store.peek(request(key, &limits)))).await;
+    for key in &keys {
+        let is_admitted = async || decided(&store, request(key, &limits)).await.allowed;
+        until("the new master is asked", PATIENCE, is_admitted).await;
     }
 }
 

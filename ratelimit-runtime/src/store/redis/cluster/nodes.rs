@@ -2,6 +2,7 @@
 //! slow ones are not waited for.
 
 use std::slice;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -80,11 +81,11 @@ impl Nodes {
         })
     }
 
-    /// The node at this address, which serves the slot from now on. One that is new here may have
-    /// taken it over.
+    /// The node at this address, which serves the slot from now on. One that is new here, or that
+    /// no answer about all slots has named yet, may have taken it over.
     pub(super) fn moved(self: &Arc<Self>, slot: u16, to: TcpAddress) -> Arc<Master> {
         let master = self.map().moved(slot, to);
-        if master.batcher.get().is_none() {
+        if master.batcher.get().is_none() || !master.is_listed.load(Relaxed) {
             self.taken_over(&[(slot.into(), Arc::clone(&master))]);
         }
         master

@@ -1,6 +1,8 @@
 //! [`SlotMap`]: the [`Master`] that serves each slot, as far as is known.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 
 use redis::Value;
@@ -19,6 +21,8 @@ pub(super) struct Master {
     pub(super) address: TcpAddress,
     /// The batcher; its link connects when this is first needed.
     pub(super) batcher: OnceLock<Arc<Batcher>>,
+    /// `true` once a node has named it in an answer about all slots.
+    pub(super) is_listed: AtomicBool,
 }
 
 impl Master {
@@ -109,6 +113,7 @@ impl SlotMap {
         } in ranges
         {
             let master = self.master(master);
+            master.is_listed.store(true, Relaxed);
             let owners = self.owners.get_mut(first..=last);
             owners.unwrap_or_default().fill(Some(master));
         }
@@ -147,6 +152,7 @@ impl SlotMap {
             Arc::new(Master {
                 address: at,
                 batcher: OnceLock::new(),
+                is_listed: AtomicBool::new(false),
             })
         });
         Arc::clone(master)
