@@ -36,7 +36,9 @@ impl Keys {
     ///
     /// Under a [secret](crate::RateLimiterBuilder::hash_keys) these are hashed keys. `peek`,
     /// `reset`, `block` and `unblock` take them as they are, on any limiter of this prefix and
-    /// store; `in_flight` and `enter` take only the key before hashing.
+    /// store; `in_flight` and `enter` take only the key before hashing. A policy's
+    /// [override](crate::Override) is found by the key before hashing: `peek` of a hashed key
+    /// decides without it.
     ///
     /// # Errors
     ///
