@@ -59,6 +59,10 @@ async fn main() -> ExitCode {
 }
 
 async fn run(command: &Command, service: &Service) -> Result<Report, Failure> {
+    // Settings that no limiter has are an error of every command, also of one that needs none.
+    let settings = RateLimiter::builder().timeout(service.timeout);
+    let prefix = service.prefix.as_deref().unwrap_or_default();
+    let _ = settings.prefix(prefix).build()?;
     match command {
         Command::Peek { bucket, .. } => {
             let target = Target::new(bucket, service, None).await?;

@@ -69,6 +69,8 @@ fn a_wrong_command_is_an_error_and_changes_nothing() {
         (of(&["--prefix", "a b"]), "white space"),
         (of(&["--secret", ""]), "secret"),
         (of(&["--timeout", "1h"]), "between 1ms and 60s"),
+        (vec!["rules", "--prefix", "a b"], "white space"),
+        (vec!["find", "alice", "--timeout", "0s"], "between 1ms"),
         (
             vec!["block", "login", "alice", "--limits", "5/1h"],
             "--for <DURATION>",
