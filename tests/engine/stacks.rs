@@ -166,7 +166,8 @@ impl Store for Held {
         ticket: u64,
         actual_cost: u64,
     ) -> Answer<'a, Settled> {
-        let settled = Answer::later(self.inner.settle(request, ticket, actual_cost));
+        let settled = async move { self.inner.settle(request, ticket, actual_cost).await };
+        let settled = Answer::later(settled);
         self.later(Operation::Settle, request, settled)
     }
 }
@@ -348,6 +349,33 @@ async fn where_there_is_no_room_for_settlements_the_policy_answers() {
             "{policy:?}"
         );
     }
+}
+
+/// There is room for one settlement more, and the stack waits for two.
+#[tokio::test(start_paused = true)]
+async fn a_stack_that_waits_for_room_takes_none_from_other_settlements() {
+    const ROOM: u64 = 10_000;
+    let store = Held::new();
+    let limiter = store.limiter(OnUnavailable::Deny, LONG);
+    store.hold(Operation::Settle);
+    let many =
+        Rule::new("second of many", Limit::per_hour(ROOM)).with_algorithm(Algorithm::TokenBucket);
+    let released = async || {
+        let reserved = limiter.reserve(&many, &Key::global()).await.unwrap();
+        reserved.release();
+    };
+    for _ in 1..ROOM {
+        released().await;
+    }
+    let others = async {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        released().await;
+        store.let_all_pass();
+    };
+    let (stack, ()) = tokio::join!(both(&limiter, &limiter), others);
+    stack.unwrap();
+    settled(&limiter).await;
+    assert_eq!(left(&limiter, &many).await, ROOM);
 }
 
 /// They may go on for hours, as streams do; settlements are short.

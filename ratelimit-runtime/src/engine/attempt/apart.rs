@@ -250,8 +250,9 @@ async fn rooms(
         let settlements = &engine.settlements;
         let mut room = settlements.try_room(many);
         if room.is_none() && pace::can_wait().is_ok() {
-            let waited = pace::timeout_at(time.end, settlements.room(many)).await;
-            room = waited.ok().flatten();
+            room = pace::timeout_at(time.end, settlements.room(many))
+                .await
+                .ok();
         }
         let full = || StoreError::timed_out("too many charges are being settled");
         rooms.insert(id, room.ok_or_else(full)?);

@@ -1,8 +1,14 @@
 //! [`Settlements`]: the charges of a limiter that are being settled, and the room for more.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+
+use crate::pace::Backoff;
+
+/// The pauses between two looks for room.
+const PAUSES: Backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(8));
 
 /// The settlements of a limiter that have not ended.
 #[derive(Debug)]
@@ -45,11 +51,15 @@ impl Settlements {
         Arc::clone(&self.room).try_acquire_many_owned(many).ok()
     }
 
-    /// Room for `many` more settlements, once there is as much. It is taken at once: callers with a
-    /// part each would wait for each other.
-    pub(in crate::engine) async fn room(&self, many: u32) -> Option<OwnedSemaphorePermit> {
-        let room = Arc::clone(&self.room).acquire_many_owned(many).await;
-        debug_assert!(room.is_ok(), "the semaphore is never closed");
-        room.ok()
+    /// Room for `many` more settlements, once there is as much. A caller that waits holds none of
+    /// it: a settlement that finds no room is given up.
+    pub(in crate::engine) async fn room(&self, many: u32) -> OwnedSemaphorePermit {
+        let mut pauses = PAUSES;
+        loop {
+            if let Some(room) = self.try_room(many) {
+                return room;
+            }
+            tokio::time::sleep(pauses.pause()).await;
+        }
     }
 }
