@@ -390,7 +390,7 @@ async fn a_change_that_was_made_is_not_said_to_have_failed() {
         proxy.cut_after(bytes);
         let block = ["block", "login", "bob", "--limits", "5/1h", "--for", "1h"];
         let output = admin(&[&block[..], &["--new", "--timeout", "300ms", "--url", &url]].concat());
-        let is_blocked = bench.server.cli(&["KEYS", "*bob*"]) != "";
+        let is_blocked = !bench.server.cli(&["KEYS", "*bob*"]).is_empty();
         (is_blocked, output)
     };
     let (is_blocked, output) = run(None); // the scripts are loaded
