@@ -117,8 +117,8 @@ impl RedisStore {
     fn take_ahead(&self, request: &Request<'_>) -> Result<(), StoreError> {
         if request.prefetch_us > 0
             && self.route(request)? == Route::Script
-            && !self.is_away(request)
             && let Some(fetch) = self.known.fetch(request)
+            && !self.is_away(request)
         {
             fetch.spawn(&self.client()?.servers, self.settings.clock.as_ref());
         }
