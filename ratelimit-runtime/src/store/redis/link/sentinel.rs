@@ -143,8 +143,8 @@ impl Sentinels {
         Err(error.unwrap_or_else(|| StoreError::unavailable("no sentinel can be asked")))
     }
 
-    /// Waits until a sentinel names another master than this one. One that is not reached is
-    /// believed in only after a fail-over, which raises the epoch.
+    /// Waits until a sentinel names another master than this one. A master that cannot be
+    /// reached counts only after a fail-over, which raises the epoch.
     pub(super) async fn another_than(self: &Arc<Self>, master: &Address) {
         let Address::Tcp(master) = master else {
             debug_assert!(false, "sentinels name hosts and ports");

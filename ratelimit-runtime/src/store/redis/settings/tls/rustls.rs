@@ -78,16 +78,19 @@ impl Tls {
             Arc::clone(config)
         } else {
             let tls = self.clone();
-            let made = move || tls.config.get_or_try_init(|| tls.made()).cloned();
+            let config = move || {
+                let config = tls.config.get_or_try_init(|| tls.config().map(Arc::new));
+                config.cloned()
+            };
             // On the blocking pool, which goes on where its runtime stands still: it reads many
             // files. rustls panics without a crypto provider.
-            let made = tokio::task::spawn_blocking(made).await;
-            made.map_err(|_| wrong("rustls needs a crypto provider"))??
+            let config = tokio::task::spawn_blocking(config).await;
+            config.map_err(|_| wrong("rustls needs a crypto provider"))??
         };
         TlsConnector::from(config).connect(name, tcp).await
     }
 
-    fn made(&self) -> io::Result<Arc<ClientConfig>> {
+    fn config(&self) -> io::Result<ClientConfig> {
         // If the application has installed no provider, rustls takes the one it was built with; it
         // panics if there is not exactly one.
         let builder = match CryptoProvider::get_default().cloned() {
@@ -98,13 +101,12 @@ impl Tls {
         };
         let authorities = self.authorities.clone().map_or_else(of_the_platform, Ok)?;
         let builder = builder.with_root_certificates(authorities);
-        let config = match &self.identity {
-            None => builder.with_no_client_auth(),
+        match &self.identity {
+            None => Ok(builder.with_no_client_auth()),
             Some(identity) => builder
                 .with_client_auth_cert(identity.0.clone(), identity.1.clone_key())
-                .map_err(|_| wrong("the key of the client does not fit its certificate"))?,
-        };
-        Ok(Arc::new(config))
+                .map_err(|_| wrong("the key of the client does not fit its certificate")),
+        }
     }
 }
 
