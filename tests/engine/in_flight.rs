@@ -14,7 +14,7 @@ use ratelimit_runtime::{
 use tokio::time::Instant;
 
 use crate::capabilities::Careless;
-use crate::support::layer::forward;
+use crate::support::layer::{Layer, forward};
 use crate::support::{misconfigured, says, settled};
 use crate::{Flooded, Outcome};
 
@@ -95,6 +95,13 @@ impl BuiltInStore for Shared {
     fn in_flight(&self, permit: PermitRequest) -> Answer<'_, u64> {
         self.memory.in_flight(permit)
     }
+}
+
+#[tokio::test]
+async fn a_permit_is_released_below_a_faulty_store_around_a_layer() {
+    let limiter = RateLimiter::with_store(FaultyStore::new(Layer(MemoryStore::new())));
+    drop(limiter.enter(&TWO, &alice()).await.unwrap());
+    assert_eq!(limiter.in_flight(&TWO, &alice()).await.unwrap(), 0);
 }
 
 /// Calls of other keys may be as many as they like: they neither take the permits of a key, nor let

@@ -18,11 +18,21 @@ pub(crate) fn outermost(store: &dyn Store) -> &dyn BuiltInStore {
 }
 
 /// The store that has the other operations: the outermost store of this crate.
-fn built_in(store: &dyn Store) -> &dyn BuiltInStore {
+pub(crate) fn built_in(store: &dyn Store) -> &dyn BuiltInStore {
     match (store.built_in(Sealed), store.inner()) {
         (Some(store), _) => store,
         (None, Some(inner)) => built_in(inner),
         (None, None) => &NotBuiltIn,
+    }
+}
+
+/// The store that acquires a permit and decides these requests in one step. A permit alone passes
+/// by the layers of other crates.
+pub(crate) fn acquires<'a>(store: &'a dyn Store, requests: &[Request<'_>]) -> &'a dyn BuiltInStore {
+    if requests.is_empty() {
+        built_in(store)
+    } else {
+        outermost(store)
     }
 }
 
@@ -40,13 +50,7 @@ impl BuiltInStore for Box<dyn Store> {
         permit: Option<PermitRequest>,
         requests: &'a [Request<'a>],
     ) -> Answer<'a, PermitVerdict> {
-        let decides = !requests.is_empty();
-        let store = if decides {
-            outermost(&**self)
-        } else {
-            built_in(&**self)
-        };
-        store.acquire_all(permit, requests)
+        acquires(&**self, requests).acquire_all(permit, requests)
     }
 
     fn release_permit(&self, permit: &PermitRequest) {

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use crate::store::layered::outermost;
+use crate::rule::RuleSummary;
+use crate::store::layered::{acquires, built_in, outermost};
 use crate::store::{
     Answer, BuiltInStore, Health, Page, PermitRequest, PermitVerdict, Request, Sealed, Settled,
     Store, StoreError, StoreErrorKind, Verdict,
@@ -201,7 +202,7 @@ impl<S: Store> Store for FaultyStore<S> {
 
 impl<S: Store> BuiltInStore for FaultyStore<S> {
     fn decides_together(&self, permit: Option<&PermitRequest>, requests: &[Request<'_>]) -> bool {
-        self.inner_built_in().decides_together(permit, requests)
+        outermost(&self.shared.inner).decides_together(permit, requests)
     }
 
     fn offend<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
@@ -213,7 +214,7 @@ impl<S: Store> BuiltInStore for FaultyStore<S> {
         permit: Option<PermitRequest>,
         requests: &'a [Request<'a>],
     ) -> Answer<'a, PermitVerdict> {
-        self.call(|_| self.inner_built_in().acquire_all(permit, requests))
+        self.call(|inner| acquires(inner, requests).acquire_all(permit, requests))
     }
 
     fn release_permit(&self, permit: &PermitRequest) {
@@ -244,8 +245,16 @@ impl<S: Store> BuiltInStore for FaultyStore<S> {
         }
     }
 
+    fn give_back(&self) {
+        self.inner_built_in().give_back();
+    }
+
     fn answers_within(&self, timeout: Duration) {
         self.inner_built_in().answers_within(timeout);
+    }
+
+    fn note_rule(&self, prefix: &str, rule: &RuleSummary) {
+        self.inner_built_in().note_rule(prefix, rule);
     }
 
     fn settled(&self) -> Answer<'_, ()> {
@@ -263,7 +272,7 @@ impl<S: Store> BuiltInStore for FaultyStore<S> {
 
 impl<S: Store> FaultyStore<S> {
     fn inner_built_in(&self) -> &dyn BuiltInStore {
-        outermost(&self.shared.inner)
+        built_in(&self.shared.inner)
     }
 }
 
