@@ -1,5 +1,8 @@
 //! Servers close connections that were idle for a while, and some say nothing any more.
 
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
@@ -95,4 +98,22 @@ async fn a_busy_server_serves_again_within_a_second() {
         health(&store) == Health::Up
     })
     .await;
+}
+
+/// As many settlements may wait as there are calls in flight, and none of them has to do anything.
+#[tokio::test]
+async fn who_waits_for_a_server_that_is_away_is_not_woken() {
+    let server = RedisServer::start();
+    let store = connected(&server.url()).await;
+    drop(server);
+    let is_away = async || health(&store) == Health::Down;
+    until("the store is away", Duration::from_secs(10), is_away).await;
+    let (polls, mut ready) = (Cell::new(0), pin!(store.ready()));
+    let counted = poll_fn(|cx| {
+        polls.set(polls.get() + 1);
+        ready.as_mut().poll(cx)
+    });
+    let waited = tokio::time::timeout(Duration::from_secs(2), counted).await;
+    assert!(waited.is_err(), "{waited:?}");
+    assert!(polls.get() < 10, "polled {} times", polls.get());
 }

@@ -10,7 +10,7 @@ use redis::{Cmd, Value, cmd};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
-use super::refresh::Refresh;
+use super::refresh::{ASK_EVERY, Refresh};
 use super::slot_map::{Master, SlotMap, SlotRange};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::store::Health;
@@ -183,12 +183,14 @@ async fn refresh_while_away(nodes: Weak<Nodes>, link: Weak<Link>) {
     let Some(mut changes) = link.upgrade().map(|link| link.changes()) else {
         return;
     };
-    while changes.changed().await.is_ok() {
-        let (Some(nodes), Some(link)) = (nodes.upgrade(), link.upgrade()) else {
-            return;
-        };
-        if matches!(link.status(), LinkStatus::Slow(..) | LinkStatus::Down(_)) {
+    while let (Some(nodes), Some(link)) = (nodes.upgrade(), link.upgrade()) {
+        let is_away = matches!(link.status(), LinkStatus::Slow(..) | LinkStatus::Down(_));
+        drop(link);
+        if is_away {
             nodes.refresh();
+            tokio::time::sleep(ASK_EVERY).await;
+        } else if changes.changed().await.is_err() {
+            return;
         }
     }
 }

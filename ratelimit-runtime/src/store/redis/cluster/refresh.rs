@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use crate::error::StoreError;
 
 /// The shortest time between two questions for the slots.
-const ASK_EVERY: Duration = Duration::from_millis(250);
+pub(super) const ASK_EVERY: Duration = Duration::from_millis(250);
 /// The time without an answer after which callers do not wait for the first map any more.
 const SLOW: Duration = Duration::from_secs(1);
 /// The time after which the runtime may not drive the task: a caller does so for a [`MOMENT`].

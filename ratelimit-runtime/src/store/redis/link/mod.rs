@@ -34,10 +34,6 @@ pub(crate) use self::sentinel::Sentinels;
 pub(crate) use self::status::{LinkSettings, LinkStatus, OnConnection, Published};
 pub(crate) use self::upstream::Upstream;
 
-/// The time without a turn of its task after which a runtime counts as not driven: the last status
-/// then reads as connecting, so that a caller drives the task while it waits. Three beats.
-const UNDRIVEN: Duration = Duration::from_millis(150);
-
 /// One server for one runtime. Dropping it ends its task.
 pub(crate) struct Link {
     published: watch::Receiver<Published>,
@@ -68,7 +64,7 @@ impl Link {
             LinkStatus::Up(connection) if connection.has_ended() => LinkStatus::Connecting,
             // A runtime that runs only while a caller blocks on it has to be waited for, or it
             // would never get to know that a server is back.
-            LinkStatus::Slow(..) | LinkStatus::Down(_) if published.at.elapsed() > UNDRIVEN => {
+            LinkStatus::Slow(..) | LinkStatus::Down(_) if published.is_old() => {
                 LinkStatus::Connecting
             }
             status => status.clone(),

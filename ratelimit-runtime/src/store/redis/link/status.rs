@@ -3,13 +3,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use redis::Cmd;
 
 use super::connection::Connection;
 use super::upstream::Upstream;
 use crate::error::StoreError;
+
+/// The time without a turn of its task after which a runtime counts as not driven: the last status
+/// then reads as connecting, so that a caller drives the task while it waits. Three beats.
+const UNDRIVEN: Duration = Duration::from_millis(150);
 
 /// Called for a new connection.
 pub(crate) type OnConnection = Arc<dyn Fn() + Send + Sync>;
@@ -40,9 +44,28 @@ pub(crate) enum LinkStatus {
     Down(StoreError),
 }
 
+impl LinkStatus {
+    /// `true` if the server is away as it was before, for the same reason.
+    pub(super) fn is_still(&self, now: &Self) -> bool {
+        match (self, now) {
+            (Self::Slow(_, before), Self::Slow(_, now)) | (Self::Down(before), Self::Down(now)) => {
+                (before.kind(), before.message()) == (now.kind(), now.message())
+            }
+            _ => false,
+        }
+    }
+}
+
 /// The status that the link's task saw last.
 pub(crate) struct Published {
     pub(super) status: LinkStatus,
     /// When the task had its last turn.
     pub(super) at: Instant,
+}
+
+impl Published {
+    /// `true` if the task has had no turn since, as its runtime is not driven.
+    pub(super) fn is_old(&self) -> bool {
+        self.at.elapsed() > UNDRIVEN
+    }
 }

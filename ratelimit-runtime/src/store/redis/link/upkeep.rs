@@ -253,8 +253,8 @@ impl Upkeep {
         )
     }
 
-    /// Publishes the status, even if it has not changed: callers may wait for it because their
-    /// runtime was not driven.
+    /// Publishes the status. It is a change for callers if it differs, or if they may wait for it
+    /// because the runtime was not driven.
     fn publish(&mut self, at: Instant) {
         let status = match (self.health.state(), &self.connection) {
             (LinkState::Up, Some(connection)) => {
@@ -288,6 +288,10 @@ impl Upkeep {
             (_, None) => {}
         }
         self.observer.set_state(self.health.state());
-        self.publish.send_replace(Published { status, at });
+        self.publish.send_if_modified(|published| {
+            let is_change = published.is_old() || !published.status.is_still(&status);
+            *published = Published { status, at };
+            is_change
+        });
     }
 }
