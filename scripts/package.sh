@@ -100,9 +100,10 @@ for feature in "${features[@]}"; do
 done
 cargo clippy --quiet --locked -p ratelimit-macros -p ratelimit-runtime --all-features -- "${lints[@]}"
 
-if rustup toolchain list 2>/dev/null | grep -q "^$msrv"; then
+old=$(rustup toolchain list 2>/dev/null | sed -n "s/^\(${msrv//./\\.}[.-][^ ]*\).*/\1/p" | head -n 1)
+if [ -n "$old" ]; then
     step "Rust $msrv, by a compiler of that age"
-    cargo "+$msrv" check --quiet --locked -p ratelimit-runtime --all-features
+    cargo "+$old" check --quiet --locked -p ratelimit-runtime --all-features
 else
     step "Rust $msrv: there is no such compiler here; clippy::incompatible_msrv has just found nothing that is newer"
 fi

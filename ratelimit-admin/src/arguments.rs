@@ -165,7 +165,7 @@ pub(crate) enum Change {
         #[command(flatten)]
         bucket: Bucket,
         /// For how long, such as 10m or 1h 30m; replaces an earlier block
-        #[arg(long = "for", value_name = "DURATION", value_parser = humantime::parse_duration)]
+        #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
         duration: Duration,
         /// Block even if Redis holds no key of a rule of this name (which may be misspelt)
         #[arg(long)]
@@ -196,7 +196,7 @@ pub(crate) struct Service {
     #[arg(global = true, long)]
     pub(crate) no_scripts: bool,
     /// How long to wait for Redis
-    #[arg(global = true, long, default_value = "5s", value_name = "DURATION", value_parser = humantime::parse_duration)]
+    #[arg(global = true, long, default_value = "5s", value_name = "DURATION", value_parser = duration)]
     pub(crate) timeout: Duration,
     /// Print JSON, for programs
     #[arg(global = true, long)]
@@ -283,6 +283,14 @@ impl Service {
             "which Redis? Say --url redis://host/, or set RATELIMIT_URL or REDIS_URL".to_owned()
         })
     }
+}
+
+/// Parses a duration. `M` is a month to `humantime`, and to others a minute.
+fn duration(text: &str) -> Result<Duration, String> {
+    if text.contains('M') {
+        return Err("`M` may be minutes or months: write `10m` or `10months`".to_owned());
+    }
+    humantime::parse_duration(text).map_err(|error| error.to_string())
 }
 
 /// The policies in a TOML file.

@@ -249,6 +249,7 @@ fn a_block_that_the_limits_outlast_says_both_times() {
         );
     }
     assert_eq!(bench.json(&block("10m"))["blocked_for_seconds"], 600.0);
+    assert!(fails(2, &block("10M")).contains("write `10m` or `10months`"));
 }
 
 /// The block of a name that the service does not use would refuse no call.
