@@ -113,7 +113,8 @@ pub(crate) enum Command {
         /// The value of the one placeholder of a key: alice@example.com, 7, 192.0.2.1
         #[arg(value_name = "VALUE", value_parser = NonEmptyStringValueParser::new())]
         value: String,
-        /// Take limits and overrides of the policies that rules use from this TOML file
+        /// Take limits and overrides of the policies that rules use from this file of TOML or
+        /// JSON
         #[arg(long, value_name = "FILE")]
         policies: Option<PathBuf>,
     },
@@ -224,7 +225,7 @@ pub(crate) struct RuleArgs {
     /// Time zone of calendar quotas, such as 500/day, if it is not UTC
     #[arg(long, requires = "limits")]
     zone: Option<String>,
-    /// Take limits and algorithm from this TOML file of policies: login = "5/1m"
+    /// Take limits and algorithm from this file of policies, of TOML or JSON: login = "5/1m"
     #[arg(long, value_name = "FILE")]
     policies: Option<PathBuf>,
     /// Name of the policy in that file, if it differs from the name of the rule; without a file,
@@ -293,10 +294,18 @@ fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| error.to_string())
 }
 
-/// The policies in a TOML file.
+/// The policies in a file, of JSON if its name says so, else of TOML.
 pub(crate) fn policies_in(file: &Path) -> Result<HashMap<String, Policy>, String> {
     let text = std::fs::read_to_string(file).map_err(|error| in_file(file, &error))?;
-    toml::from_str(&text).map_err(|error| in_file(file, &error))
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    if file
+        .extension()
+        .is_some_and(|extension| extension == "json")
+    {
+        serde_json::from_str(text).map_err(|error| in_file(file, &error))
+    } else {
+        toml::from_str(text).map_err(|error| in_file(file, &error))
+    }
 }
 
 fn in_file(file: &Path, why: &dyn std::fmt::Display) -> String {

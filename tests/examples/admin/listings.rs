@@ -62,11 +62,15 @@ fn keys_of_every_kind_of_limiter_are_found() {
 #[test]
 fn a_file_of_policies_gives_limits_and_overrides() {
     let bench = Bench::new(&[]);
+    let toml = "\u{feff}[api]\nlimits = \"5/1m\"\nshadow = true\noverrides.\"<acme>\" = 50\n";
+    let json = r#"{ "api": { "limits": "5/1m", "overrides": { "<acme>": 50 } } }"#;
+    for (name, text) in [("policies.toml", toml), ("policies.json", json)] {
+        has_limits_and_overrides(&bench, &File::new(name, text));
+    }
+}
+
+fn has_limits_and_overrides(bench: &Bench, file: &File) {
     bench.charge(&Rule::new("my.api", Limit::per_minute(5)), &[Key::of(&7)]);
-    let file = File::new(
-        "policies.toml",
-        "[api]\nlimits = \"5/1m\"\nshadow = true\noverrides.\"<acme>\" = 50\n",
-    );
     let path = file.path();
     let of = |command: &'static str, key: &'static str| {
         [
