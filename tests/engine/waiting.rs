@@ -1,18 +1,21 @@
 //! Waiting: the queue is that of the key that refuses.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_lite_free::block_on_without_a_runtime;
+use ratelimit_runtime::store::{Answer, Request, Verdict};
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
-    Algorithm, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, Rule,
+    Algorithm, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, Rule, Store,
     rate_limit,
 };
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use crate::Outcome;
+use crate::support::layer::forward;
 
 #[rate_limit(window = "1s", max = 1000)]
 #[rate_limit(key = "<user>", window = "10s", max = 1, wait = "30s")]
@@ -164,6 +167,47 @@ async fn waiters_are_served_in_their_order_and_do_not_all_ask_at_once() {
             "{asked} questions for 1,000 calls by {algorithm}"
         );
     }
+}
+
+/// A memory that answers after a while, as a distant server does.
+struct Distant(MemoryStore, AtomicU64);
+
+impl Store for Distant {
+    fn inner(&self) -> Option<&dyn Store> {
+        Some(&self.0)
+    }
+
+    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        self.1.fetch_add(1, Ordering::SeqCst);
+        Answer::later(async move {
+            sleep(Duration::from_millis(5)).await;
+            self.0.acquire(request).await
+        })
+    }
+
+    forward!(0: peek, reset);
+}
+
+/// One caller of many is too many for a moment. Those after it come at half the limit, but faster
+/// than the store answers one question after the other.
+#[tokio::test(start_paused = true)]
+async fn a_queue_before_a_distant_store_ends_where_the_limit_has_room() {
+    let store = Arc::new(Distant(MemoryStore::new(), AtomicU64::new(0)));
+    let limiter = RateLimiter::with_store(Arc::clone(&store));
+    let rule = patient(100, SECOND / 10, SECOND);
+    let mut calls = JoinSet::new();
+    for number in 0..2_000 {
+        if number > 100 {
+            sleep(Duration::from_millis(2)).await;
+        }
+        let (limiter, rule) = (limiter.clone(), rule.clone());
+        calls.spawn(async move { limiter.acquire(&rule, &Key::global()).await.map(drop) });
+    }
+    let refused = calls.join_all().await;
+    let refused = refused.iter().filter(|outcome| outcome.is_err()).count();
+    assert_eq!(refused, 0);
+    let asked = store.1.load(Ordering::SeqCst);
+    assert!(asked < 2_100, "{asked} questions of 2,000 calls");
 }
 
 /// A key has room for 1,000 waiters. A unit that comes free belongs to those who wait, not to a

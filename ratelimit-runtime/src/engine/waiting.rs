@@ -1,8 +1,8 @@
 //! Waiting: a stack is attempted again until it is admitted, while the rules that refuse it wait.
 //!
-//! Callers that a key has refused take turns: of a thousand that wait, one asks the store, and a
-//! caller that arrives while others wait queues behind them. A stack has one turn at a time, for
-//! the key that refused it.
+//! Callers that a key has refused take turns: of a thousand that wait, one asks the store, and
+//! then as many as there is room for; a caller that arrives while others wait queues behind them. A
+//! stack has one turn at a time, for the key that refused it.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
@@ -78,6 +78,9 @@ async fn acquire_in_turn(stack: &Arc<[Part]>, first: usize) -> Attempted {
         }
         let outcome;
         (outcome, turn) = attempt::run(stack, turn).await;
+        if let (Some(turn), Some(inquiry)) = (&turn, &next) {
+            turn.end(room_after(&outcome, inquiry));
+        }
         let (by, refusal) = match outcome {
             Err(Refused {
                 by,
@@ -106,6 +109,15 @@ async fn acquire_in_turn(stack: &Arc<[Part]>, first: usize) -> Attempted {
             None => return Err(Refused::new(by, refusal)),
         }
     }
+}
+
+/// The number of further callers like this one that the inquiry's key has room for.
+fn room_after(outcome: &Attempted, inquiry: &Inquiry<'_>) -> u64 {
+    let admission = outcome.as_ref().ok().and_then(|all| all.get(inquiry.at));
+    let decided = admission.and_then(|admission| admission.decided.as_ref().ok());
+    decided
+        .filter(|decision| decision.is_in_flight_limit() == inquiry.permit.is_some())
+        .map_or(0, |decision| decision.remaining / inquiry.cost().max(1))
 }
 
 /// The longest time that an attempt takes: the longest timeout of its parts.
