@@ -107,6 +107,8 @@ pub(super) struct OpenPermit {
     id: Option<PermitId>,
     /// `true` if its call is in flight, and this process counts it.
     is_counted: bool,
+    /// The number of permits that were free when this one was acquired.
+    pub(super) left: u64,
 }
 
 impl OpenPermit {
@@ -121,6 +123,7 @@ impl OpenPermit {
             check: Arc::clone(check),
             id,
             is_counted: false,
+            left: 0,
         }
     }
 

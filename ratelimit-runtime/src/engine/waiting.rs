@@ -114,10 +114,12 @@ async fn acquire_in_turn(stack: &Arc<[Part]>, first: usize) -> Attempted {
 /// The number of further callers like this one that the inquiry's key has room for.
 fn room_after(outcome: &Attempted, inquiry: &Inquiry<'_>) -> u64 {
     let admission = outcome.as_ref().ok().and_then(|all| all.get(inquiry.at));
-    let decided = admission.and_then(|admission| admission.decided.as_ref().ok());
-    decided
-        .filter(|decision| decision.is_in_flight_limit() == inquiry.permit.is_some())
-        .map_or(0, |decision| decision.remaining / inquiry.cost().max(1))
+    let room = admission.map(|admission| match (&inquiry.permit, &admission.decided) {
+        (Some(_), _) => admission.permit.as_ref().map_or(0, |permit| permit.left),
+        (None, Ok(decision)) => decision.remaining / inquiry.cost().max(1),
+        (None, Err(_)) => 0,
+    });
+    room.unwrap_or(0)
 }
 
 /// The longest time that an attempt takes: the longest timeout of its parts.
