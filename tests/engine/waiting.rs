@@ -280,6 +280,43 @@ async fn nobody_fills_the_room_of_others() {
     assert_eq!(refused, [false; 4]);
 }
 
+/// A store that counts seconds says at last that its refusal ends now.
+struct Coarse(MemoryStore, AtomicU64);
+
+impl Store for Coarse {
+    fn inner(&self) -> Option<&dyn Store> {
+        Some(&self.0)
+    }
+
+    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        assert!(
+            self.1.fetch_add(1, Ordering::SeqCst) < 2_000,
+            "it asks again and again"
+        );
+        Answer::later(async move {
+            let mut verdict = self.0.acquire(request).await?;
+            verdict.retry_after_us -= verdict.retry_after_us % 1_000_000;
+            Ok(verdict)
+        })
+    }
+
+    forward!(0: peek, reset);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_that_ends_now_is_followed_by_a_pause() {
+    let limiter = RateLimiter::with_store(Coarse(MemoryStore::new(), AtomicU64::new(0)));
+    let (rule, start) = (patient(1, SECOND * 3 / 2, SECOND * 3), Instant::now());
+    for _ in 0..2 {
+        assert!(limiter.acquire(&rule, &Key::global()).await.is_ok());
+    }
+    let waited = start.elapsed();
+    assert!(
+        waited >= SECOND * 3 / 2 && waited < SECOND * 2,
+        "{waited:?}"
+    );
+}
+
 /// During an outage there is no room to wait for: the policy answers waiters whose time is up.
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_ends_in_the_queue_during_an_outage_ends_by_the_policy() {

@@ -22,6 +22,8 @@ use crate::error::RateLimitError;
 use crate::pace;
 use crate::store::{BuiltInStore as _, Health};
 
+/// The pause after a refusal that ends now, as a store says that counts seconds.
+const LEAST_PAUSE: Duration = Duration::from_millis(1);
 /// The shortest and longest pause before a waiting call asks for a permit again, in milliseconds.
 const SHORTEST_PAUSE: u64 = 50;
 const LONGEST_PAUSE: u64 = 250;
@@ -95,7 +97,8 @@ async fn acquire_in_turn(stack: &Arc<[Part]>, first: usize) -> Attempted {
         let retry = next.and_then(|Inquiry { part, .. }| {
             let until = start + part.wait();
             if !is_permit {
-                return Some(now + refusal.retry_after()?).filter(|retry| *retry <= until);
+                let retry_after = refusal.retry_after()?.max(LEAST_PAUSE);
+                return Some(now + retry_after).filter(|retry| *retry <= until);
             }
             // In a memory of this process a permit may have been released before this caller had
             // the turn, when no caller was woken: so the first time it asks at once. The last
