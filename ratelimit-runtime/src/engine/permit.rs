@@ -154,11 +154,17 @@ impl Drop for OpenPermit {
         // Once it is released: the caller that wakes asks at once. Permits of a memory that only
         // this limiter has are wanted by no other process.
         if self.is_counted {
-            let queue = QueueKey {
-                key: &self.check.key,
-                policies: self.check.policies,
+            let wake = |policies| {
+                let key = &self.check.key;
+                let queue = QueueKey { key, policies };
+                self.engine.turns.wake(queue, !self.engine.in_memory);
             };
-            self.engine.turns.wake(queue, !self.engine.in_memory);
+            let (own, current) = (self.check.policies, self.engine.policies.version());
+            wake(own);
+            // A rule without a policy has one queue.
+            if own != 0 && own != current {
+                wake(current);
+            }
         }
     }
 }
