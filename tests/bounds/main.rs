@@ -14,7 +14,7 @@
 mod support;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ratelimit_runtime::store::Request;
 use ratelimit_runtime::{
@@ -138,6 +138,29 @@ async fn a_flood_of_callers_of_a_stalled_redis_takes_bounded_memory() {
     server.thaw();
     println!("a flood while Redis stalls: {grown} MB more");
     assert!(grown <= SLACK_MB, "{grown} MB");
+}
+
+/// Where one more name is not kept, its call looks through none of those that are.
+#[tokio::test]
+async fn a_call_of_one_more_name_takes_no_longer_than_the_first_ones_took() {
+    let _alone = ALONE.lock().await;
+    let limiter = RateLimiter::memory();
+    let mut names = 0..;
+    let mut fastest = async |calls: usize| {
+        let mut fastest = Duration::MAX;
+        for name in names.by_ref().take(calls) {
+            let rule = Rule::named(format!("one more {name}"), Limit::per_hour(1));
+            let start = Instant::now();
+            assert!(limiter.acquire(&rule, &Key::global()).await.is_ok());
+            fastest = start.elapsed().min(fastest);
+        }
+        fastest
+    };
+    let first = fastest(100).await;
+    let _ = fastest(20_000).await;
+    let more = fastest(100).await;
+    println!("a call of a new name: {first:?}, of one more: {more:?}");
+    assert!(more < 8 * first, "{first:?}, {more:?}");
 }
 
 /// Names made at run time are remembered up to a number; the metric's label of those beyond is one.

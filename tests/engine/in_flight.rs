@@ -529,3 +529,32 @@ async fn a_permit_whose_answer_was_dropped_is_released() {
     let permit = PermitRequest::new(b"rl1:cc:two:<alice>", 2);
     assert_eq!(store.in_flight(permit).await.unwrap(), 0);
 }
+
+/// A new set of policies begins a queue of its own, for which a permit of before is as good.
+#[tokio::test(start_paused = true)]
+async fn a_permit_from_before_a_new_set_of_policies_goes_to_who_waits_under_that() {
+    let policies = |max| {
+        let policy = Policy::new(Limit::per_hour(max)).with_concurrent(1);
+        [("export", policy)]
+    };
+    let limiter = RateLimiter::builder().policies(policies(100));
+    let limiter = limiter.build().unwrap();
+    let rule = Rule::in_flight("replaced", 1)
+        .with_policy("export")
+        .with_wait(Duration::from_secs(60));
+    let permit = limiter.enter(&rule, &alice()).await.unwrap();
+    limiter.set_policies(policies(200)).unwrap();
+    let waiting = tokio::spawn({
+        let (limiter, rule) = (limiter.clone(), rule.clone());
+        async move { limiter.enter(&rule, &alice()).await }
+    });
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let left = Instant::now();
+    drop(permit);
+    assert!(waiting.await.unwrap().is_ok());
+    assert!(
+        left.elapsed() <= Duration::from_millis(2),
+        "{:?}",
+        left.elapsed()
+    );
+}

@@ -1,18 +1,21 @@
 //! Waiting: the queue is that of the key that refuses.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_lite_free::block_on_without_a_runtime;
+use ratelimit_runtime::store::{Answer, Request, Verdict};
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
-    Algorithm, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, Rule,
+    Algorithm, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, Rule, Store,
     rate_limit,
 };
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use crate::Outcome;
+use crate::support::layer::forward;
 
 #[rate_limit(window = "1s", max = 1000)]
 #[rate_limit(key = "<user>", window = "10s", max = 1, wait = "30s")]
@@ -166,6 +169,57 @@ async fn waiters_are_served_in_their_order_and_do_not_all_ask_at_once() {
     }
 }
 
+/// A memory that answers after a while, as a distant server does.
+struct Distant(MemoryStore, AtomicU64);
+
+impl Store for Distant {
+    fn inner(&self) -> Option<&dyn Store> {
+        Some(&self.0)
+    }
+
+    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        self.1.fetch_add(1, Ordering::SeqCst);
+        Answer::later(async move {
+            sleep(Duration::from_millis(5)).await;
+            self.0.acquire(request).await
+        })
+    }
+
+    forward!(0: peek, reset);
+}
+
+/// One caller of many is too many for a moment. Those after it come at half of what the rule
+/// admits, but faster than the store answers one question after the other.
+#[tokio::test(start_paused = true)]
+async fn a_queue_before_a_distant_store_ends_where_the_limit_has_room() {
+    let in_flight = patient(100_000, SECOND * 3600, SECOND).with_concurrent(100);
+    for rule in [patient(100, SECOND / 10, SECOND), in_flight] {
+        let store = Arc::new(Distant(MemoryStore::new(), AtomicU64::new(0)));
+        let limiter = RateLimiter::with_store(Arc::clone(&store));
+        let mut calls = JoinSet::new();
+        for number in 0..2_000 {
+            if number > 100 {
+                sleep(Duration::from_millis(2)).await;
+            }
+            let (limiter, rule) = (limiter.clone(), rule.clone());
+            calls.spawn(async move {
+                let key = Key::global();
+                if rule.concurrent().is_none() {
+                    return limiter.acquire(&rule, &key).await.is_ok();
+                }
+                let permit = limiter.enter(&rule, &key).await;
+                sleep(SECOND / 10).await;
+                permit.is_ok()
+            });
+        }
+        let admitted = calls.join_all().await;
+        let admitted = admitted.iter().filter(|is_admitted| **is_admitted);
+        assert_eq!(admitted.count(), 2_000, "{rule:?}");
+        let asked = store.1.load(Ordering::SeqCst);
+        assert!(asked < 2_100, "{asked} questions of 2,000 calls: {rule:?}");
+    }
+}
+
 /// A key has room for 1,000 waiters. A unit that comes free belongs to those who wait, not to a
 /// caller for whom there is no room.
 #[tokio::test(start_paused = true)]
@@ -224,6 +278,43 @@ async fn nobody_fills_the_room_of_others() {
     let refused = std::iter::from_fn(|| others.try_join_next());
     let refused: Vec<bool> = refused.map(Result::unwrap).collect();
     assert_eq!(refused, [false; 4]);
+}
+
+/// A store that counts seconds says at last that its refusal ends now.
+struct Coarse(MemoryStore, AtomicU64);
+
+impl Store for Coarse {
+    fn inner(&self) -> Option<&dyn Store> {
+        Some(&self.0)
+    }
+
+    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        assert!(
+            self.1.fetch_add(1, Ordering::SeqCst) < 2_000,
+            "it asks again and again"
+        );
+        Answer::later(async move {
+            let mut verdict = self.0.acquire(request).await?;
+            verdict.retry_after_us -= verdict.retry_after_us % 1_000_000;
+            Ok(verdict)
+        })
+    }
+
+    forward!(0: peek, reset);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_that_ends_now_is_followed_by_a_pause() {
+    let limiter = RateLimiter::with_store(Coarse(MemoryStore::new(), AtomicU64::new(0)));
+    let (rule, start) = (patient(1, SECOND * 3 / 2, SECOND * 3), Instant::now());
+    for _ in 0..2 {
+        assert!(limiter.acquire(&rule, &Key::global()).await.is_ok());
+    }
+    let waited = start.elapsed();
+    assert!(
+        waited >= SECOND * 3 / 2 && waited < SECOND * 2,
+        "{waited:?}"
+    );
 }
 
 /// During an outage there is no room to wait for: the policy answers waiters whose time is up.

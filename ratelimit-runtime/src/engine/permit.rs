@@ -107,6 +107,8 @@ pub(super) struct OpenPermit {
     id: Option<PermitId>,
     /// `true` if its call is in flight, and this process counts it.
     is_counted: bool,
+    /// The number of permits that were free when this one was acquired.
+    pub(super) left: u64,
 }
 
 impl OpenPermit {
@@ -121,6 +123,7 @@ impl OpenPermit {
             check: Arc::clone(check),
             id,
             is_counted: false,
+            left: 0,
         }
     }
 
@@ -151,11 +154,17 @@ impl Drop for OpenPermit {
         // Once it is released: the caller that wakes asks at once. Permits of a memory that only
         // this limiter has are wanted by no other process.
         if self.is_counted {
-            let queue = QueueKey {
-                key: &self.check.key,
-                policies: self.check.policies,
+            let wake = |policies| {
+                let key = &self.check.key;
+                let queue = QueueKey { key, policies };
+                self.engine.turns.wake(queue, !self.engine.in_memory);
             };
-            self.engine.turns.wake(queue, !self.engine.in_memory);
+            let (own, current) = (self.check.policies, self.engine.policies.version());
+            wake(own);
+            // A rule without a policy has one queue.
+            if own != 0 && own != current {
+                wake(current);
+            }
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Waiting: a stack is attempted again until it is admitted, while the rules that refuse it wait.
 //!
-//! Callers that a key has refused take turns: of a thousand that wait, one asks the store, and a
-//! caller that arrives while others wait queues behind them. A stack has one turn at a time, for
-//! the key that refused it.
+//! Callers that a key has refused take turns: of a thousand that wait, one asks the store, and
+//! then as many as there is room for; a caller that arrives while others wait queues behind them. A
+//! stack has one turn at a time, for the key that refused it.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
@@ -22,6 +22,8 @@ use crate::error::RateLimitError;
 use crate::pace;
 use crate::store::{BuiltInStore as _, Health};
 
+/// The pause after a refusal that ends now, as a store says that counts seconds.
+const LEAST_PAUSE: Duration = Duration::from_millis(1);
 /// The shortest and longest pause before a waiting call asks for a permit again, in milliseconds.
 const SHORTEST_PAUSE: u64 = 50;
 const LONGEST_PAUSE: u64 = 250;
@@ -78,6 +80,9 @@ async fn acquire_in_turn(stack: &Arc<[Part]>, first: usize) -> Attempted {
         }
         let outcome;
         (outcome, turn) = attempt::run(stack, turn).await;
+        if let (Some(turn), Some(inquiry)) = (&turn, &next) {
+            turn.end(room_after(&outcome, inquiry));
+        }
         let (by, refusal) = match outcome {
             Err(Refused {
                 by,
@@ -92,7 +97,8 @@ async fn acquire_in_turn(stack: &Arc<[Part]>, first: usize) -> Attempted {
         let retry = next.and_then(|Inquiry { part, .. }| {
             let until = start + part.wait();
             if !is_permit {
-                return Some(now + refusal.retry_after()?).filter(|retry| *retry <= until);
+                let retry_after = refusal.retry_after()?.max(LEAST_PAUSE);
+                return Some(now + retry_after).filter(|retry| *retry <= until);
             }
             // In a memory of this process a permit may have been released before this caller had
             // the turn, when no caller was woken: so the first time it asks at once. The last
@@ -106,6 +112,17 @@ async fn acquire_in_turn(stack: &Arc<[Part]>, first: usize) -> Attempted {
             None => return Err(Refused::new(by, refusal)),
         }
     }
+}
+
+/// The number of further callers like this one that the inquiry's key has room for.
+fn room_after(outcome: &Attempted, inquiry: &Inquiry<'_>) -> u64 {
+    let admission = outcome.as_ref().ok().and_then(|all| all.get(inquiry.at));
+    let room = admission.map(|admission| match (&inquiry.permit, &admission.decided) {
+        (Some(_), _) => admission.permit.as_ref().map_or(0, |permit| permit.left),
+        (None, Ok(decision)) => decision.remaining / inquiry.cost().max(1),
+        (None, Err(_)) => 0,
+    });
+    room.unwrap_or(0)
 }
 
 /// The longest time that an attempt takes: the longest timeout of its parts.

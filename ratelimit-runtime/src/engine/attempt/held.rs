@@ -107,7 +107,8 @@ impl<'a> Held<'a> {
 
     /// Keeps the permit of a part, which has been counted. `decision` on it is recorded only if the
     /// part has no limits, whose decision comes first.
-    pub(super) fn hold(&mut self, (at, part): At<'_>, permit: OpenPermit, decision: Decision) {
+    pub(super) fn hold(&mut self, (at, part): At<'_>, mut permit: OpenPermit, decision: Decision) {
+        permit.left = decision.remaining;
         if let Some(admission) = self.of(at) {
             admission.permit = Some(permit);
             if !part.is_limited() {

@@ -24,7 +24,14 @@ pub(in crate::engine) struct Registry {
 
 /// Bound rules, by name and policy: several of each if rules differ in other settings.
 #[derive(Default)]
-pub(in crate::engine) struct BoundRules(RwLock<HashMap<Box<str>, ByPolicy>>);
+pub(in crate::engine) struct BoundRules(RwLock<BoundByName>);
+
+#[derive(Default)]
+struct BoundByName {
+    by_name: HashMap<Box<str>, ByPolicy>,
+    /// The number of names and policies.
+    len: usize,
+}
 
 type ByPolicy = HashMap<Box<str>, Vec<Arc<BoundRule>>>;
 
@@ -42,17 +49,18 @@ impl BoundRules {
     /// The bound form of a rule under `policy`, which is empty for none.
     pub(in crate::engine) fn find(&self, rule: &Rule, policy: &str) -> Option<Arc<BoundRule>> {
         let rules = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let mut bound = rules.get(&*rule.names().full)?.get(policy)?.iter();
+        let mut bound = rules.by_name.get(&*rule.names().full)?.get(policy)?.iter();
         bound.find(|bound| bound.is_from(rule)).cloned()
     }
 
     pub(in crate::engine) fn insert(&self, rule: &Rule, policy: &str, bound: &Arc<BoundRule>) {
-        let mut rules = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if rules.values().map(HashMap::len).sum::<usize>() >= MOST {
+        let rules = &mut *self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if rules.len >= MOST {
             return;
         }
-        let by_policy = rules.entry(rule.names().full.clone()).or_default();
+        let by_policy = rules.by_name.entry(rule.names().full.clone()).or_default();
         let bound_alike = by_policy.entry(policy.into()).or_default();
+        rules.len += usize::from(bound_alike.is_empty());
         if bound_alike.len() < 64 {
             bound_alike.push(Arc::clone(bound));
         }

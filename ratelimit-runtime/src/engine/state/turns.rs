@@ -4,6 +4,10 @@
 //! refusal named, and has the turn until that attempt ends. If it is dropped, or a second late
 //! because its runtime is not driven, the next caller has the turn; the late one joins at the end.
 //!
+//! An admission tells how much room is left: so many callers have the turn then, all at once. One
+//! after the other they would be served no faster than a distant store answers, and a queue that
+//! once began would never end under a load far below the limit.
+//!
 //! One lock guards all queues of a limiter, and is never held across an `.await`. A turn that
 //! arrives between two looks at the queue is not lost: [`Notify`] keeps one notification until it
 //! is awaited, and a caller that wakes looks at the queue, so a surplus notification does no harm.
@@ -22,6 +26,8 @@ use tokio::time::Instant;
 const MAX_OF_KEY: usize = 1_000;
 const MAX_OF_LIMITER: usize = 50_000;
 const FIRST_OF_KEY: usize = 16;
+/// The most callers of a key that have the turn at once.
+const MOST_AT_ONCE: u64 = 64;
 /// How late the first caller in a queue may be before the next one has the turn.
 const LATE: Duration = Duration::from_secs(1);
 /// The number of wake-ups in a row after which one is left out, if a key's permits are shared with
@@ -62,6 +68,8 @@ struct Queues {
 struct KeyQueue {
     /// The notification that makes each caller look at the queue.
     waiters: BTreeMap<u64, Arc<Notify>>,
+    /// How many callers have the turn, from the first on; at least 1.
+    at_once: usize,
     /// When the first caller tries again.
     retry_at: Instant,
     /// When its attempt ends at the latest. [`LATE`] after that, the next caller has the turn.
@@ -136,6 +144,7 @@ impl Queues {
         let now = Instant::now();
         let queue = self.by_key.entry(key.into()).or_insert_with(|| KeyQueue {
             waiters: BTreeMap::new(),
+            at_once: 1,
             retry_at: now,
             ends_at: now,
             wakes_in_a_row: 0,
@@ -146,21 +155,23 @@ impl Queues {
 }
 
 impl KeyQueue {
-    /// Removes a caller. If it was the first, the next one has the turn from now on, because its
-    /// runtime may not be driven. `true` if callers are left.
+    /// Removes a caller. If it had the turn, the next one has it from now on, because its runtime
+    /// may not be driven. `true` if callers are left.
     fn leave(&mut self, number: u64) -> bool {
-        let had_turn = self.is_first(number);
+        let had_turn = self.has_turn(number);
         self.waiters.remove(&number);
-        if had_turn && let Some(first) = self.waiters.values().next() {
+        if had_turn {
             self.retry_at = Instant::now();
             self.ends_at = self.retry_at;
-            first.notify_one();
+            let first = self.waiters.values().take(self.at_once);
+            first.for_each(|waiter| waiter.notify_one());
         }
         !self.waiters.is_empty()
     }
 
-    fn is_first(&self, number: u64) -> bool {
-        self.waiters.keys().next() == Some(&number)
+    fn has_turn(&self, number: u64) -> bool {
+        let mut first = self.waiters.keys().take(self.at_once);
+        first.any(|first| *first == number)
     }
 }
 
@@ -209,13 +220,20 @@ impl Turn {
         self.announce(now, now + longest);
     }
 
+    /// Ends an attempt after which the key has room for so many more callers.
+    pub(in crate::engine) fn end(&self, room: u64) {
+        if let Some(queue) = self.turns.lock().by_key.get_mut(&self.key) {
+            queue.at_once = usize::try_from(room.clamp(1, MOST_AT_ONCE)).unwrap_or(1);
+        }
+    }
+
     /// Sets when the next attempt begins and ends. `true` if this caller has the turn.
     fn announce(&self, retry_at: Instant, ends_at: Instant) -> bool {
         let mut queues = self.turns.lock();
         let Some(queue) = queues
             .by_key
             .get_mut(&self.key)
-            .filter(|queue| queue.is_first(self.number))
+            .filter(|queue| queue.has_turn(self.number))
         else {
             return false;
         };
@@ -223,7 +241,7 @@ impl Turn {
         true
     }
 
-    /// When the turn of the first caller lapses; `None` if this caller is the first. A lapsed turn
+    /// When the turn of the first caller lapses; `None` if this caller has the turn. A lapsed turn
     /// is removed, also this caller's, which then joins again at the end.
     fn waits_until(&mut self) -> Option<Instant> {
         let mut queues = self.turns.lock();
@@ -236,12 +254,11 @@ impl Turn {
                 self.number = queues.join(&self.key, &self.comes);
                 continue;
             };
+            let lapses_at = queue.ends_at + LATE;
             match queue.waiters.keys().next().copied() {
-                Some(first) if first != self.number && Instant::now() < queue.ends_at + LATE => {
-                    return Some(queue.ends_at + LATE);
-                }
-                Some(first) if first != self.number => queue.leave(first),
-                _ => return None,
+                _ if queue.has_turn(self.number) => return None,
+                Some(first) if Instant::now() >= lapses_at => queue.leave(first),
+                _ => return Some(lapses_at),
             };
         }
     }
