@@ -220,6 +220,33 @@ async fn a_queue_before_a_distant_store_ends_where_the_limit_has_room() {
     }
 }
 
+/// The room that is left is enough for each of the light calls, and never for the heavy one before
+/// them.
+#[tokio::test(start_paused = true)]
+async fn light_calls_do_not_pass_a_heavy_one_for_long() {
+    let store = Distant(MemoryStore::new(), AtomicU64::new(0));
+    let limiter = RateLimiter::with_store(store);
+    let call = |cost, delay| {
+        let (limiter, rule) = (limiter.clone(), patient(10, 10 * SECOND, 60 * SECOND));
+        async move {
+            sleep(delay).await;
+            let start = Instant::now();
+            let admitted = limiter.acquire(&rule.with_cost(cost), &Key::global()).await;
+            admitted.map(|_| start.elapsed())
+        }
+    };
+    call(10, Duration::ZERO).await.unwrap();
+    let first = tokio::spawn(call(1, SECOND / 100));
+    let heavy = tokio::spawn(call(10, SECOND / 50));
+    let mut light = JoinSet::new();
+    for number in 0..500 {
+        light.spawn(call(1, SECOND / 10 * (number + 1)));
+    }
+    first.await.unwrap().unwrap();
+    let waited = heavy.await.unwrap().unwrap();
+    assert!(waited < 25 * SECOND, "{waited:?}");
+}
+
 /// A key has room for 1,000 waiters. A unit that comes free belongs to those who wait, not to a
 /// caller for whom there is no room.
 #[tokio::test(start_paused = true)]

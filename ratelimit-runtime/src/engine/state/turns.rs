@@ -4,9 +4,10 @@
 //! refusal named, and has the turn until that attempt ends. If it is dropped, or a second late
 //! because its runtime is not driven, the next caller has the turn; the late one joins at the end.
 //!
-//! An admission tells how much room is left: so many callers have the turn then, all at once. One
-//! after the other they would be served no faster than a distant store answers, and a queue that
-//! once began would never end under a load far below the limit.
+//! The admission of the first tells how much room is left: so many callers have the turn then, all
+//! at once. One after the other they would be served no faster than a distant store answers, and a
+//! queue that once began would never end under a load far below the limit. Behind a refused caller
+//! none has the turn: what is left may be enough for a light call and not for a heavy one.
 //!
 //! One lock guards all queues of a limiter, and is never held across an `.await`. A turn that
 //! arrives between two looks at the queue is not lost: [`Notify`] keeps one notification until it
@@ -66,15 +67,29 @@ struct Queues {
 
 /// The callers that wait for one key, by number; never empty. The first has the turn.
 struct KeyQueue {
-    /// The notification that makes each caller look at the queue.
-    waiters: BTreeMap<u64, Arc<Notify>>,
-    /// How many callers have the turn, from the first on; at least 1.
+    waiters: BTreeMap<u64, Waiter>,
+    /// The most callers that have the turn, from the first on; at least 1.
     at_once: usize,
-    /// When the first caller tries again.
-    retry_at: Instant,
-    /// When its attempt ends at the latest. [`LATE`] after that, the next caller has the turn.
-    ends_at: Instant,
     wakes_in_a_row: u8,
+}
+
+struct Waiter {
+    /// The notification that makes it look at the queue.
+    comes: Arc<Notify>,
+    phase: Phase,
+    /// When its next attempt begins, if that is known.
+    retry_at: Instant,
+    /// When that attempt ends at the latest. [`LATE`] after that, the first caller has no turn.
+    ends_at: Instant,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// It waits for the turn.
+    Waiting,
+    /// It was refused with the turn, and waits for the next attempt.
+    Refused,
+    Attempting,
 }
 
 impl Turns {
@@ -88,7 +103,9 @@ impl Turns {
             return None;
         }
         let key = key.owned();
-        self.lock().by_key.get(&key).map(|queue| queue.retry_at)
+        let queues = self.lock();
+        let first = queues.by_key.get(&key)?.waiters.values().next();
+        first.map(|first| first.retry_at)
     }
 
     /// Joins the queue of a key at its end; `None` if too many callers wait.
@@ -131,7 +148,7 @@ impl Turns {
         let first = queue.waiters.values().next();
         debug_assert!(first.is_some(), "a queue that is empty is taken away");
         if let Some(first) = first {
-            first.notify_one();
+            first.comes.notify_one();
         }
     }
 }
@@ -145,33 +162,51 @@ impl Queues {
         let queue = self.by_key.entry(key.into()).or_insert_with(|| KeyQueue {
             waiters: BTreeMap::new(),
             at_once: 1,
-            retry_at: now,
-            ends_at: now,
             wakes_in_a_row: 0,
         });
-        queue.waiters.insert(number, Arc::clone(comes));
+        let waiter = Waiter {
+            comes: Arc::clone(comes),
+            phase: Phase::Waiting,
+            retry_at: now,
+            ends_at: now,
+        };
+        queue.waiters.insert(number, waiter);
         number
     }
 }
 
 impl KeyQueue {
-    /// Removes a caller. If it had the turn, the next one has it from now on, because its runtime
-    /// may not be driven. `true` if callers are left.
+    /// Removes a caller. If it had the turn, others have it from now on, because its runtime may
+    /// not be driven. `true` if callers are left.
     fn leave(&mut self, number: u64) -> bool {
         let had_turn = self.has_turn(number);
         self.waiters.remove(&number);
-        if had_turn {
-            self.retry_at = Instant::now();
-            self.ends_at = self.retry_at;
-            let first = self.waiters.values().take(self.at_once);
-            first.for_each(|waiter| waiter.notify_one());
+        if had_turn && let Some(mut first) = self.waiters.first_entry() {
+            let first = first.get_mut();
+            first.ends_at = first.ends_at.max(Instant::now());
+            let waiting = self.with_turn().map(|(_, waiter)| waiter);
+            waiting
+                .filter(|waiter| waiter.phase == Phase::Waiting)
+                .for_each(|waiter| waiter.comes.notify_one());
         }
         !self.waiters.is_empty()
     }
 
+    /// The callers that have the turn.
+    fn with_turn(&self) -> impl Iterator<Item = (&u64, &Waiter)> {
+        let mut is_refused = false;
+        let first = self.waiters.iter().take(self.at_once);
+        first.take_while(move |(_, waiter)| {
+            !std::mem::replace(&mut is_refused, waiter.phase == Phase::Refused)
+        })
+    }
+
     fn has_turn(&self, number: u64) -> bool {
-        let mut first = self.waiters.keys().take(self.at_once);
-        first.any(|first| *first == number)
+        self.with_turn().any(|(with_turn, _)| *with_turn == number)
+    }
+
+    fn is_first(&self, number: u64) -> bool {
+        self.waiters.keys().next() == Some(&number)
     }
 }
 
@@ -196,7 +231,7 @@ impl Turn {
         until: Instant,
         is_woken: bool,
     ) -> bool {
-        if self.announce(retry_at, retry_at) {
+        if self.announce(Phase::Refused, retry_at, retry_at) {
             if is_woken {
                 let _ = tokio::time::timeout_at(retry_at, self.comes.notified()).await;
             } else {
@@ -217,28 +252,31 @@ impl Turn {
     /// Keeps the turn for an attempt that begins now and takes at most `longest`.
     pub(in crate::engine) fn begin(&self, longest: Duration) {
         let now = Instant::now();
-        self.announce(now, now + longest);
+        self.announce(Phase::Attempting, now, now + longest);
     }
 
     /// Ends an attempt after which the key has room for so many more callers.
     pub(in crate::engine) fn end(&self, room: u64) {
-        if let Some(queue) = self.turns.lock().by_key.get_mut(&self.key) {
+        let mut queues = self.turns.lock();
+        let queue = queues.by_key.get_mut(&self.key);
+        if let Some(queue) = queue.filter(|queue| queue.is_first(self.number)) {
             queue.at_once = usize::try_from(room.clamp(1, MOST_AT_ONCE)).unwrap_or(1);
         }
     }
 
-    /// Sets when the next attempt begins and ends. `true` if this caller has the turn.
-    fn announce(&self, retry_at: Instant, ends_at: Instant) -> bool {
+    /// Sets when the next attempt begins and ends. `true` if this caller has the turn; if not, it
+    /// waits for that.
+    fn announce(&self, phase: Phase, retry_at: Instant, ends_at: Instant) -> bool {
         let mut queues = self.turns.lock();
-        let Some(queue) = queues
-            .by_key
-            .get_mut(&self.key)
-            .filter(|queue| queue.has_turn(self.number))
-        else {
+        let Some(queue) = queues.by_key.get_mut(&self.key) else {
             return false;
         };
-        (queue.retry_at, queue.ends_at) = (retry_at, ends_at);
-        true
+        let has_turn = queue.has_turn(self.number);
+        if let Some(waiter) = queue.waiters.get_mut(&self.number) {
+            (waiter.retry_at, waiter.ends_at) = (retry_at, ends_at);
+            waiter.phase = if has_turn { phase } else { Phase::Waiting };
+        }
+        has_turn
     }
 
     /// When the turn of the first caller lapses; `None` if this caller has the turn. A lapsed turn
@@ -254,12 +292,19 @@ impl Turn {
                 self.number = queues.join(&self.key, &self.comes);
                 continue;
             };
-            let lapses_at = queue.ends_at + LATE;
-            match queue.waiters.keys().next().copied() {
-                _ if queue.has_turn(self.number) => return None,
-                Some(first) if Instant::now() >= lapses_at => queue.leave(first),
-                _ => return Some(lapses_at),
+            if queue.has_turn(self.number) {
+                return None;
+            }
+            let first = queue.waiters.first_key_value();
+            let Some((first, lapses_at)) =
+                first.map(|(number, first)| (*number, first.ends_at + LATE))
+            else {
+                return None;
             };
+            if Instant::now() < lapses_at {
+                return Some(lapses_at);
+            }
+            queue.leave(first);
         }
     }
 }
