@@ -220,6 +220,27 @@ async fn a_queue_before_a_distant_store_ends_where_the_limit_has_room() {
     }
 }
 
+/// The room that an admission leaves may be too little for the next, and enough for others.
+#[tokio::test(start_paused = true)]
+async fn a_heavy_caller_keeps_its_place_while_others_go_ahead() {
+    let limiter = RateLimiter::with_store(Distant(MemoryStore::new(), AtomicU64::new(0)));
+    let rule = patient(4, SECOND * 10, SECOND * 3600).with_algorithm(Algorithm::FixedWindow);
+    let (heavy, start) = (rule.with_cost(4), Instant::now());
+    assert!(limiter.acquire(&heavy, &Key::global()).await.is_ok());
+    let mut waiting = JoinSet::new();
+    for number in 0..20 {
+        let rule = if number == 1 { &heavy } else { &rule };
+        let (limiter, rule) = (limiter.clone(), rule.clone());
+        waiting.spawn(async move {
+            assert!(limiter.acquire(&rule, &Key::global()).await.is_ok());
+            (number == 1).then(|| start.elapsed().as_secs())
+        });
+        sleep(SECOND / 100).await;
+    }
+    let served: Vec<u64> = waiting.join_all().await.into_iter().flatten().collect();
+    assert_eq!(served, [20]);
+}
+
 /// A key has room for 1,000 waiters. A unit that comes free belongs to those who wait, not to a
 /// caller for whom there is no room.
 #[tokio::test(start_paused = true)]

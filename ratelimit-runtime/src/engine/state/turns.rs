@@ -155,18 +155,24 @@ impl Queues {
 }
 
 impl KeyQueue {
-    /// Removes a caller. If it had the turn, the next one has it from now on, because its runtime
-    /// may not be driven. `true` if callers are left.
+    /// Removes a caller. If it was the first, the next one has the turn from now on, because its
+    /// runtime may not be driven. `true` if callers are left.
     fn leave(&mut self, number: u64) -> bool {
-        let had_turn = self.has_turn(number);
+        let (was_first, had_turn) = (self.is_first(number), self.has_turn(number));
         self.waiters.remove(&number);
-        if had_turn {
+        if was_first {
             self.retry_at = Instant::now();
             self.ends_at = self.retry_at;
+        }
+        if had_turn {
             let first = self.waiters.values().take(self.at_once);
             first.for_each(|waiter| waiter.notify_one());
         }
         !self.waiters.is_empty()
+    }
+
+    fn is_first(&self, number: u64) -> bool {
+        self.waiters.keys().next() == Some(&number)
     }
 
     fn has_turn(&self, number: u64) -> bool {
@@ -188,7 +194,7 @@ impl Turn {
         Arc::ptr_eq(&self.turns, turns) && self.key == key.owned()
     }
 
-    /// Waits for the turn. A caller that has it waits until `retry_at` or, if `is_woken`, until a
+    /// Waits for the turn. The first caller waits until `retry_at` or, if `is_woken`, until a
     /// permit is released before that. `false` if the turn did not arrive before `until`.
     pub(in crate::engine) async fn wait(
         &mut self,
@@ -227,13 +233,13 @@ impl Turn {
         }
     }
 
-    /// Sets when the next attempt begins and ends. `true` if this caller has the turn.
+    /// Sets when the next attempt begins and ends. `true` if this caller is the first.
     fn announce(&self, retry_at: Instant, ends_at: Instant) -> bool {
         let mut queues = self.turns.lock();
         let Some(queue) = queues
             .by_key
             .get_mut(&self.key)
-            .filter(|queue| queue.has_turn(self.number))
+            .filter(|queue| queue.is_first(self.number))
         else {
             return false;
         };
