@@ -87,6 +87,7 @@ fn an_ipv4_address_is_one_key_in_every_notation() {
     for disguise in [
         "::ffff:192.0.2.1",
         "64:ff9b::c000:201",
+        "2001:0:4136:e378:8000:63bf:3fff:fdfe",
         "2002:c000:201::1",
         "2002:c000:201:7::9",
     ] {
