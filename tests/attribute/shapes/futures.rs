@@ -38,7 +38,7 @@ fn of_an_alias(id: u32) -> own::BoxFuture<(), RateLimitError> {
     Box::pin(async move { Ok(()) })
 }
 
-#[rate_limit(key = "<text>", window = "60s", max = 1, count = |outcome| outcome.is_ok())]
+#[rate_limit(key = "<text>", window = "60s", max = 1, count = Result::is_ok)]
 fn counted(text: &'static str) -> own::BoxFuture<u32, Box<dyn Error + Send + Sync>> {
     Box::pin(async move { Ok(text.parse()?) })
 }
