@@ -49,8 +49,8 @@ impl Output {
     }
 }
 
-/// `X` of the `Future<Output = X>` in `ty`. A name such as `BoxFuture<'a, X>` may be an alias of any
-/// future.
+/// `X` of the `Future<Output = X>` in `ty`. A name such as `BoxFuture<'a, X>` may be an alias of
+/// any future.
 fn output_of(ty: &Type) -> Option<&Type> {
     match ty {
         Type::ImplTrait(future) => output_in(&future.bounds),
