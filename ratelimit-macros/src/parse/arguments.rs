@@ -61,7 +61,7 @@ arguments! {
     key: "key", "key = \"<email>\"", synonyms ["by", "id"];
     window: "window", "window = \"60s\"", synonyms ["per", "period", "interval", "duration", "time", "seconds"];
     max: "max", "max = 3", synonyms ["limit", "rate", "requests", "times"];
-    when: "when", "when = !user.is_admin", synonyms ["condition", "unless"];
+    when: "when", "when = !user.is_admin", synonyms ["condition"];
     name: "name", "name = \"send_code\"", synonyms [];
     limiter: "limiter", "limiter = self.limiter", synonyms ["store"];
     on_refused: "on_refused", "on_refused = |error| …", synonyms ["error", "message", "response"];
@@ -95,6 +95,9 @@ pub(crate) fn find_synonym(name: &str) -> Option<&'static Parameter> {
         .iter()
         .find(|parameter| parameter.synonyms.contains(&name))
 }
+
+/// Words of other limiters for the opposite of `when`.
+pub(crate) const OPPOSITES_OF_WHEN: [&str; 4] = ["exempt_when", "skip", "skip_if", "unless"];
 
 /// The window of a rate that other limiters write as an argument: `per_second = 3`, `rps = 3`.
 pub(crate) fn window_of_rate(name: &str) -> Option<&'static str> {

@@ -165,6 +165,8 @@ impl AttributeReader<'_> {
         } else if let Some(limit) = limit_ahead(input) {
             self.meant.push("limits");
             format!("unknown argument `{text}`: write `limits = [\"{limit}\"]`")
+        } else if arguments::OPPOSITES_OF_WHEN.contains(&text) {
+            format!("unknown argument `{text}`: write the opposite, as in `when = !user.is_admin`")
         } else if let Some(meant) = synonym.or_else(|| nearest(text, arguments::names())) {
             self.meant.push(meant);
             format!("unknown argument `{text}`: did you mean `{meant}`?")

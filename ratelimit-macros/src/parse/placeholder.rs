@@ -77,7 +77,8 @@ pub(crate) fn read(chars: &[char], range: Range<usize>) -> Result<Placeholder, F
     });
     let mut steps = Vec::new();
     match expr.map(|expr| path(&expr, &mut steps)) {
-        Ok(Ok(ident)) if !text.contains(' ') => {
+        // The compiler would skip white space, and all of a comment.
+        Ok(Ok(ident)) if !text.contains(|c: char| c == '/' || c.is_whitespace()) => {
             let at = at(0..text.find('.').map_or_else(
                 || length(text),
                 |dot| length(text.get(..dot).unwrap_or(text)),
@@ -163,7 +164,7 @@ fn misspelt(text: &str) -> (Range<usize>, String) {
             format!("no format specifications in a placeholder: write `<{name}>`"),
         );
     }
-    if let Some(at) = text.find(' ') {
+    if let Some(at) = text.find(char::is_whitespace) {
         let message = "a space inside a placeholder: write one name in it, as in `<email>`; for \
             more, make the key an expression, `key = …`";
         return (one(at), message.to_owned());

@@ -245,4 +245,12 @@ mod tests {
     fn every_mistake_is_reported() {
         assert_eq!(parse("<>:<a b>:>").unwrap_err().len(), 3);
     }
+
+    /// A comment would leave out of the key what its author meant to be in it.
+    #[test]
+    fn a_placeholder_holds_no_comment_and_no_space() {
+        for text in ["<a//b>", "<a/*b*/>", "<a/*b*/.c>", "<a\n.b>", "<a.\tb>"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
 }

@@ -62,8 +62,8 @@ impl KeyPart for Ipv6Addr {
     }
 }
 
-/// The IPv4 address embedded in an IPv6 address: mapped (`::ffff:0:0/96`), NAT64 (`64:ff9b::/96`)
-/// or 6to4 (`2002::/16`).
+/// The IPv4 address embedded in an IPv6 address: mapped (`::ffff:0:0/96`), NAT64 (`64:ff9b::/96`),
+/// 6to4 (`2002::/16`) or Teredo (`2001::/32`), where a /64 is a server that many clients share.
 fn embedded_ipv4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let join =
         |high: u16, low: u16| Some(Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low)));
@@ -71,6 +71,7 @@ fn embedded_ipv4(address: Ipv6Addr) -> Option<Ipv4Addr> {
         [0, 0, 0, 0, 0, 0xffff, high, low]
         | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
         | [0x2002, high, low, ..] => join(high, low),
+        [0x2001, 0, .., high, low] => join(!high, !low),
         _ => None,
     }
 }

@@ -142,13 +142,7 @@ impl<T: KeyPart + ToOwned + ?Sized> KeyPart for Cow<'_, T> {
     }
 }
 
-#[diagnostic::do_not_recommend]
-impl KeyPart for () {
-    fn write_key(&self, key: &mut KeyWriter<'_>) {
-        key.group("", |_| {});
-    }
-}
-
+// Not `()`: a call without a value, such as `must_be_valid(email)?`, would be one key for all.
 macro_rules! tuples {
     ($($($name:ident)+;)*) => {$(
         #[diagnostic::do_not_recommend]

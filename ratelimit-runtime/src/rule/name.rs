@@ -27,11 +27,14 @@ pub(super) fn bounded(name: &str) -> &str {
 
 /// The name in a path like `<shop::A as shop::T>::send::{{closure}}::__RatelimitHere`: without
 /// closures and the last segment, in characters that need no escape: `<shop.A+as+shop.T>.send`.
+/// Newer compilers than Rust 1.88 write lifetimes too: without them, counts go on with another one.
 /// Attributes stacked below the first add `#2`, `#3`…
 pub(crate) fn from_type_path(path: &str, nth: u8) -> String {
     let path = path
         .rsplit_once("::")
         .map_or(path, |(function, _anchor)| function);
+    let lifetimes = ["'_, ", "'_ ", "'_", "<>"].into_iter();
+    let path = lifetimes.fold(path.to_owned(), |path, written| path.replace(written, ""));
     let mut name = String::with_capacity(path.len());
     for (index, segment) in path.split("::").enumerate() {
         if let Some(lowered) = segment.strip_prefix("{{") {
@@ -206,5 +209,32 @@ impl Hash for Name {
 impl fmt::Debug for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self.0.text, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two compilers write the path of one function: counts go on with the newer one.
+    #[test]
+    fn the_name_of_a_function_does_not_depend_on_the_lifetimes_that_a_compiler_writes() {
+        for (by_1_88, by_1_95, name) in [
+            ("a::L::f::H", "a::L<'_>::f::H", "a.L.f"),
+            ("a::L<_>::f::H", "a::L<'_, '_, _>::f::H", "a.L<_>.f"),
+            (
+                "<fn(&u8) -> a::L as a::T>::f::H",
+                "<fn(&'_ u8) -> a::L<'_> as a::T>::f::H",
+                "<fn(&u8)+->+a.L+as+a.T>.f",
+            ),
+            (
+                "<dyn a::D<> as a::T>::f::H",
+                "<dyn a::D<'_> as a::T>::f::H",
+                "<dyn+a.D+as+a.T>.f",
+            ),
+        ] {
+            assert_eq!(from_type_path(by_1_88, 1), name);
+            assert_eq!(from_type_path(by_1_95, 1), name);
+        }
     }
 }

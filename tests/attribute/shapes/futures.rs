@@ -1,6 +1,7 @@
 //! Functions that return a future: every way out of an accepted shape is limited. Inner attributes,
 //! of the function and of its async block, are kept.
 
+use std::error::Error;
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::pin::Pin;
 
@@ -23,6 +24,23 @@ fn plain(id: u32) -> impl Future<Output = Outcome> + Send + 'static {
 #[rate_limit(key = "<id>", window = "60s", max = 1)]
 fn boxed(id: u32) -> BoxFuture<'static, Outcome> {
     Box::pin(async move { Ok(()) })
+}
+
+/// Projects have aliases of their own under this name, whose output is more than the last type.
+mod own {
+    use std::pin::Pin;
+
+    pub(super) type BoxFuture<T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send>>;
+}
+
+#[rate_limit(key = "<id>", window = "60s", max = 1)]
+fn of_an_alias(id: u32) -> own::BoxFuture<(), RateLimitError> {
+    Box::pin(async move { Ok(()) })
+}
+
+#[rate_limit(key = "<text>", window = "60s", max = 1, count = Result::is_ok)]
+fn counted(text: &'static str) -> own::BoxFuture<u32, Box<dyn Error + Send + Sync>> {
+    Box::pin(async move { Ok(text.parse()?) })
 }
 
 #[rate_limit(key = "<id>", window = "60s", max = 1)]
@@ -70,10 +88,21 @@ fn of_the_block(id: u32) -> Pin<Box<dyn Future<Output = Outcome>>> {
 async fn every_accepted_shape_is_limited() {
     one_each!(plain(0), plain(1));
     one_each!(boxed(1), boxed(2));
+    one_each!(of_an_alias(1), of_an_alias(2));
     one_each!(returned(1), returned(2));
     one_each!(Mailer.send(1), Mailer.send(2));
     one_each!(of_the_function(1), of_the_function(2));
     one_each!(of_the_block(1), of_the_block(2));
+}
+
+#[tokio::test]
+async fn the_outcome_of_a_future_behind_an_alias_is_counted() {
+    alone(async {
+        assert!(counted("x").await.is_err());
+        assert_eq!(counted("1").await.ok(), Some(1));
+        assert!(counted("1").await.is_err());
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -49,7 +49,8 @@ impl Output {
     }
 }
 
-/// `X` of the `Future<Output = X>` (or `BoxFuture<'a, X>`) in `ty`.
+/// `X` of the `Future<Output = X>` in `ty`. A name such as `BoxFuture<'a, X>` may be an alias of
+/// any future.
 fn output_of(ty: &Type) -> Option<&Type> {
     match ty {
         Type::ImplTrait(future) => output_in(&future.bounds),
@@ -61,10 +62,8 @@ fn output_of(ty: &Type) -> Option<&Type> {
             let PathArguments::AngleBracketed(arguments) = &last.arguments else {
                 return None;
             };
-            if last.ident == "BoxFuture" || last.ident == "LocalBoxFuture" {
-                return types(arguments).last();
-            }
-            types(arguments).find_map(output_of)
+            let is_pointer = last.ident == "Pin" || last.ident == "Box";
+            is_pointer.then(|| types(arguments).find_map(output_of))?
         }
         _ => None,
     }
@@ -120,9 +119,9 @@ mod tests {
                 "-> Pin<Box<dyn Future<Output = Result<A, B>> + Send + '_>>",
                 "Result < A , B >",
             ),
-            ("-> BoxFuture<'static, R>", "R"),
-            ("-> LocalBoxFuture<'a, ()>", "nothing"),
-            ("-> Alias", "unknown"),
+            ("-> impl Future<Output = ()>", "nothing"),
+            ("-> BoxFuture<'static, R>", "unknown"),
+            ("-> Alias<Box<dyn Future<Output = R>>>", "unknown"),
             ("", "unknown"),
         ] {
             assert_eq!(

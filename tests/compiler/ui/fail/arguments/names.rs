@@ -35,6 +35,9 @@ async fn misspelt_short(email: &str) -> Outcome { Ok(()) }
 #[rate_limit(key = "<email>", win = "60s", max = 3)]
 async fn window(email: &str) -> Outcome { Ok(()) }
 
+#[rate_limit(key = "<user>", window = "60s", max = 3, unless = user == "admin")]
+async fn opposite(user: &str) -> Outcome { Ok(()) }
+
 #[rate_limit(key = "<email>", per_second = 5)]
 async fn rate(email: &str) -> Outcome { Ok(()) }
 

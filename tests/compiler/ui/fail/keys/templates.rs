@@ -51,6 +51,9 @@ async fn format_specification(email: &str) -> Outcome { Ok(()) }
 #[rate_limit(key = "<list[0]>", window = "60s", max = 3)]
 async fn index(list: &[u8]) -> Outcome { Ok(()) }
 
+#[rate_limit(key = "<tenant//email>", window = "60s", max = 3)]
+async fn in_a_comment(tenant: u32, email: &str) -> Outcome { Ok(()) }
+
 #[rate_limit(key = "<zz>", window = "60s", max = 3)]
 async fn many_arguments(a: u8, b: u8, c: u8, d: u8, e: u8, f: u8, g: u8, h: u8, i: u8) -> Outcome { Ok(()) }
 

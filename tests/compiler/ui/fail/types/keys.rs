@@ -38,6 +38,16 @@ async fn result(email: &str) -> Result<(), RateLimitError> {
     Ok(())
 }
 
+/// Its value would be one key for all callers.
+fn must_be_valid(_: &str) -> Result<(), RateLimitError> {
+    Ok(())
+}
+
+#[rate_limit(key = must_be_valid(email)?, window = "60s", max = 3)]
+async fn nothing(email: &str) -> Result<(), RateLimitError> {
+    Ok(())
+}
+
 #[rate_limit(key = "<addr>", window = "60s", max = 3)]
 async fn socket_address(addr: SocketAddr) -> Result<(), RateLimitError> {
     Ok(())
