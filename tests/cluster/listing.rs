@@ -48,6 +48,12 @@ async fn keys_of_all_masters_are_listed_wherever_slots_have_moved() {
         error.to_string().contains("begin with the first page"),
         "{error}"
     );
+    // A node would list its own keys alone.
+    let error = single.keys(request, None).await.unwrap_err();
+    assert!(
+        error.to_string().contains("write redis+cluster://"),
+        "{error}"
+    );
 }
 
 #[tokio::test]

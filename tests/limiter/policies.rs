@@ -423,6 +423,18 @@ async fn an_override_holds_for_an_address_however_it_is_written() {
     limiter.set_policies([("api", policy(&written))]).unwrap();
     assert_eq!(max(&Key::of(&ip("2001:db8::1"))).await, 8);
 
+    // Two of one address.
+    for (key, other) in [
+        ("<192.0.2.1>", "<::ffff:192.0.2.1>"),
+        ("<2001:db8::1>", "<2001:DB8::1>"),
+        ("<2001:db8:0::1>", "<2001:db8::0:1>"),
+        ("<acme>:<2001:db8::1>", "<acme>:<2001:0db8::1>"),
+    ] {
+        let written = policy(&[(key, 7), (other, 8)]);
+        let error = misconfigured(limiter.set_policies([("api", written)]));
+        says(&error, "there is one already, in another notation");
+    }
+
     for network in ["10.0.0.0/8", "2001:db8::/32", "192.0.2.1/32"] {
         let keys = [(&*format!("<{network}>"), 7)];
         let error = misconfigured(limiter.set_policies([("api", policy(&keys))]));

@@ -58,7 +58,6 @@ pub mod failures {}
     any(not(doctest), all(feature = "macros", feature = "tonic")),
     doc = include_str!("grpc.md")
 )]
-#[doc = repository!("frameworks" => "tree/HEAD/examples/frameworks")]
 pub mod grpc {}
 
 #[cfg_attr(

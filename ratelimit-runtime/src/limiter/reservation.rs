@@ -50,7 +50,8 @@ impl Reservation {
     /// Charges the actual cost of the call in place of the estimate, to each rule; at most
     /// [`Limit::MAX_COUNT`].
     ///
-    /// A lower cost frees the rest of the estimate. A higher one is charged on top, also beyond the
+    /// A lower cost frees the rest of the estimate; a bucket that was charged since keeps what has
+    /// drained meanwhile, at most that rest. A higher one is charged on top, also beyond the
     /// limits, which refuse until the excess has left the window or drained. At most twice the
     /// capacity of a limit is used; the rest is not charged, but counted by the metric
     /// `ratelimit_cost_dropped_total`. Where the estimate has left a window meanwhile, all of the

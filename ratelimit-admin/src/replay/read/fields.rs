@@ -328,7 +328,8 @@ impl<'a> Fields<'a> {
         if fields.kind == Kind::Address {
             if !input.trusted_proxies.is_empty() {
                 fields.forwarded = usual(&header("x-forwarded-for"), records, is_address)
-                    .filter(|name| !same(name, &fields.key));
+                    .filter(|name| !same(name, &fields.key))
+                    .map(|name| spelt(records, name));
             }
             fields.others = fields.others(records, clients);
         } else if !input.trusted_proxies.is_empty() {

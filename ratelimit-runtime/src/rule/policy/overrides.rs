@@ -1,6 +1,6 @@
 //! [`Override`]: the numbers of a single key, in place of a policy's.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
 use smallvec::SmallVec;
@@ -114,7 +114,26 @@ pub(super) fn check(
             text.escape_debug()
         ))
     });
-    faults.min().map_or(Ok(()), Err)
+    faults.chain(twice(overrides)).min().map_or(Ok(()), Err)
+}
+
+/// The mistakes in addresses that have two overrides, in two notations.
+fn twice(overrides: &Overrides) -> impl Iterator<Item = String> {
+    let mut known = HashSet::new();
+    // IPv4 is written in one way, and the /64 of an address may have another override.
+    let keys = overrides.keys().filter(|key| {
+        let text = key.as_str();
+        text.contains(':') && !text.contains("/64")
+    });
+    keys.filter_map(move |key| {
+        let exact = with_addresses(key, ExactIp);
+        let is_known = exact != *key && overrides.contains_key(&exact);
+        let message = format!(
+            "the override of `{}`: there is one already, in another notation",
+            exact.as_str().escape_debug()
+        );
+        (is_known || !known.insert(exact)).then_some(message)
+    })
 }
 
 /// The parts of a rendered key, the sign that ends each, and `true` for a part in brackets.

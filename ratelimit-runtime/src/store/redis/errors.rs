@@ -17,6 +17,9 @@ const FOREIGN: &str = "a key of the rate limiter holds something that another pr
 /// The message for a login that the server refuses.
 const WRONG_LOGIN: &str = "Redis does not accept the user name or the password";
 
+/// The message for a node of a cluster that is named as a single server.
+pub(super) const CLUSTER: &str = "Redis runs as a cluster: write redis+cluster:// for all of it";
+
 /// Error codes, with the error that a store returns.
 const CODES: &[(&str, StoreErrorKind, &str)] = &[
     ("OOM", Full, "Redis is out of memory: raise `maxmemory`"),
@@ -43,21 +46,9 @@ const CODES: &[(&str, StoreErrorKind, &str)] = &[
         Misconfigured,
         "the clocks of this process and of Redis are a calendar period apart: set them",
     ),
-    (
-        "CROSSSLOT",
-        Misconfigured,
-        "Redis runs as a cluster: write redis+cluster:// for all of it",
-    ),
-    (
-        "MOVED",
-        Misconfigured,
-        "Redis runs as a cluster: write redis+cluster:// for all of it",
-    ),
-    (
-        "ASK",
-        Misconfigured,
-        "Redis runs as a cluster: write redis+cluster:// for all of it",
-    ),
+    ("CROSSSLOT", Misconfigured, CLUSTER),
+    ("MOVED", Misconfigured, CLUSTER),
+    ("ASK", Misconfigured, CLUSTER),
     ("READONLY", Unavailable, "Redis is a read-only replica"),
     ("LOADING", Unavailable, "Redis is loading its data"),
     ("BUSY", Unavailable, "Redis is busy running a script"),

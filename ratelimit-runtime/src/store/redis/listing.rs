@@ -4,9 +4,13 @@
 //! The cursor of `SCAN` belongs to a server, and not to a connection: another connection continues
 //! with it.
 
+use std::collections::HashMap;
+
+use redis::Value;
+
 use super::batcher::Batcher;
 use super::cluster::Cluster;
-use super::errors::unexpected_reply;
+use super::errors::{self, unexpected_reply};
 use super::settings::server::TcpAddress;
 use crate::error::StoreError;
 use crate::store::{Page, page};
@@ -20,16 +24,32 @@ const KEYS_PER_PAGE: u32 = 250;
 ///
 /// # Errors
 ///
-/// `Misconfigured` if the cursor is not one of this list.
+/// `Misconfigured` if the cursor is not one of this list, or the server is a node of a cluster,
+/// whose other nodes have the other keys.
 pub(crate) async fn of_server(
     batcher: &Batcher,
     prefix: &[u8],
     from: Option<&[u8]>,
 ) -> Result<Page, StoreError> {
     let cursor = read(from, |text| text.parse().ok())?.unwrap_or(0);
+    if from.is_none() && is_node(batcher).await {
+        return Err(StoreError::misconfigured(errors::CLUSTER));
+    }
     let (keys, cursor) = scan(batcher, prefix, cursor).await?;
     let next = (cursor != 0).then(|| cursor.to_string().into());
     Ok(Page::new(keys, next))
+}
+
+/// `true` if a server says that it is part of a cluster: no `SCAN` shows that. Every user may send
+/// `HELLO`; what does not know it, such as a proxy, is taken for one server.
+async fn is_node(batcher: &Batcher) -> bool {
+    let reply = batcher.send(&[redis::cmd("HELLO")], false).await;
+    let hello = reply
+        .ok()
+        .and_then(|reply| redis::from_redis_value_ref::<HashMap<String, Value>>(&reply).ok());
+    let mode = hello.and_then(|mut hello| hello.remove("mode"));
+    mode.and_then(|mode| redis::from_redis_value::<String>(mode).ok())
+        .is_some_and(|mode| mode == "cluster")
 }
 
 /// [`of_server`] for a cluster, one master after the other.
