@@ -295,12 +295,8 @@ impl Turn {
             if queue.has_turn(self.number) {
                 return None;
             }
-            let first = queue.waiters.first_key_value();
-            let Some((first, lapses_at)) =
-                first.map(|(number, first)| (*number, first.ends_at + LATE))
-            else {
-                return None;
-            };
+            let (&first, waiter) = queue.waiters.first_key_value()?;
+            let lapses_at = waiter.ends_at + LATE;
             if Instant::now() < lapses_at {
                 return Some(lapses_at);
             }
