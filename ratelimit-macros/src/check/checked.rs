@@ -2,7 +2,7 @@
 
 use syn::Path;
 
-use crate::check::function::body::Body;
+use crate::check::function::body::{Body, has_guard};
 use crate::check::function::output::Output;
 use crate::check::refusal::{self, Refusal};
 use crate::check::rule::{self, Rule};
@@ -34,8 +34,10 @@ pub(crate) fn check(
         function,
         attributes,
     } = annotated;
-    let body = diagnostics.keep(Body::of(&function));
-    let checked = body.and_then(|body| {
+    // An attribute with a mistake may be left behind by the one above it, as another crate's.
+    let left_behind = diagnostics.found_any() && has_guard(function.body.stream());
+    let body = (!left_behind).then(|| diagnostics.keep(Body::of(&function)));
+    let checked = body.flatten().and_then(|body| {
         let rules = rules(&attributes, &body, &mut diagnostics);
         let krate = stack::runtime_crate(&attributes, &mut diagnostics);
         let refusal = refusal::read(attributes, &body.output, &mut diagnostics);

@@ -180,6 +180,13 @@ fn misspelt(text: &str) -> (Range<usize>, String) {
 }
 
 fn no_expressions(text: &str) -> String {
+    let is_of_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
+    if text.chars().all(is_of_name) {
+        let name = text.replace('-', "_");
+        return format!(
+            "no `-` in a placeholder: write `<{name}>` for a name, `key = {text}` for a difference"
+        );
+    }
     let operands: Vec<_> = text
         .split(OPERATORS)
         .map(str::trim)

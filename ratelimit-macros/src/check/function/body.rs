@@ -94,7 +94,7 @@ const GUARDED: &str = "this function has two `#[rate_limit]` that cannot be aske
     because one of the two was imported with `as`: write both as `#[rate_limit(…)]`";
 
 /// `true` if a guard is among `tokens`, at any depth: `let __ratelimit_run =`.
-fn has_guard(tokens: TokenStream) -> bool {
+pub(crate) fn has_guard(tokens: TokenStream) -> bool {
     let mut words = [String::new(), String::new()];
     tokens.into_iter().any(|tree| {
         if let TokenTree::Group(group) = &tree

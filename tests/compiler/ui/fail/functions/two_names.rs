@@ -23,4 +23,13 @@ trait Send {
     async fn send(&self, id: u32) -> Outcome { Ok(()) }
 }
 
+// The second has a mistake, and the first does not know it by this path.
+#[ratelimit_runtime::rate_limit(key = "<email>", window = "60s", max = 3)]
+#[limits::rate_limit(key = "<email>", windw = "1d", max = 20)]
+async fn by_a_path(email: &str) -> Result<(), RateLimitError> { Ok(()) }
+
+mod limits {
+    pub use ratelimit_runtime::rate_limit;
+}
+
 fn main() {}

@@ -51,6 +51,9 @@ async fn format_specification(email: &str) -> Outcome { Ok(()) }
 #[rate_limit(key = "<list[0]>", window = "60s", max = 3)]
 async fn index(list: &[u8]) -> Outcome { Ok(()) }
 
+#[rate_limit(key = "<user-id>", window = "60s", max = 3)]
+async fn hyphen(user_id: u32) -> Outcome { Ok(()) }
+
 #[rate_limit(key = "<tenant//email>", window = "60s", max = 3)]
 async fn in_a_comment(tenant: u32, email: &str) -> Outcome { Ok(()) }
 
