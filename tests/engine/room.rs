@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, advance, sleep};
 
-use crate::support::layer::forward;
+use crate::support::layer::{Layer, forward};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// How many callers may wait for a key.
@@ -114,6 +114,38 @@ async fn a_caller_that_the_queue_refuses_asks_the_store_nothing() {
     let asked = store.calls();
     all_refused().await;
     assert_eq!(store.calls(), asked);
+}
+
+/// One whose own limit is used up takes no place from those who wait for a limit of all.
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_another_rule_refuses_takes_no_room_to_wait() {
+    let own = Rule::new("own", Limit::per_hour(1));
+    let of_all = Rule::new("of_all", Limit::new(1, SECOND * 10)).with_wait(SECOND * 60);
+    let layered = RateLimiter::with_store(Layer(MemoryStore::new()));
+    for limiter in [RateLimiter::memory(), layered] {
+        let call = |user: &str| {
+            let (limiter, own, of_all) = (limiter.clone(), own.clone(), of_all.clone());
+            let user = Key::of(user);
+            async move {
+                let calls = [(&own, &user), (&of_all, &Key::global())];
+                limiter.acquire_all(calls).await
+            }
+        };
+        assert!(call("mallory").await.is_ok());
+        let start = Instant::now();
+        let bob = tokio::spawn(call("bob"));
+        settle().await;
+        for _ in 0..MOST + 100 {
+            let call = tokio::spawn(call("mallory"));
+            settle().await;
+            assert!(call.is_finished(), "it waits for nothing");
+            let refused = call.await.unwrap().unwrap_err();
+            assert_eq!(refused.decision().unwrap().rule(), "own");
+        }
+        let carol = tokio::spawn(call("carol"));
+        assert!(bob.await.unwrap().is_ok() && carol.await.unwrap().is_ok());
+        assert_eq!(start.elapsed().as_secs(), 20);
+    }
 }
 
 /// A memory that answers while it is open. For all that the limiter knows it is up.

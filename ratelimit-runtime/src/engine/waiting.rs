@@ -13,9 +13,10 @@ use tokio::time::Instant;
 
 use super::attempt::{self, Attempted};
 use super::inquiry::Inquiry;
-use super::outage::Refused;
+use super::outage::{Refused, admitted_or_longest};
 use super::part::Part;
 use super::state::Turn;
+use super::timeout::{Boxed, all};
 use crate::algorithm::RESERVED_WAIT;
 use crate::decision::{Decision, Source};
 use crate::error::RateLimitError;
@@ -59,6 +60,11 @@ async fn acquire_in_turn(stack: &Arc<[Part]>, first: usize) -> Attempted {
     // A caller that comes while others wait is behind them.
     let mut next = waited_for(stack)
         .find(|inquiry| inquiry.part.engine.turns.front(inquiry.queue()).is_some());
+    if let Some(inquiry) = &next
+        && let Some(refused) = refused_beside(stack, inquiry).await
+    {
+        return Err(refused);
+    }
     loop {
         if let Some(inquiry) = next {
             let (turns, queue) = (&inquiry.part.engine.turns, inquiry.queue());
@@ -112,6 +118,31 @@ async fn acquire_in_turn(stack: &Arc<[Part]>, first: usize) -> Attempted {
             None => return Err(Refused::new(by, refusal)),
         }
     }
+}
+
+/// The refusal by another part of the stack that its wait does not outlast, so that the call would
+/// stand in this queue in vain: a caller whose own limit is used up must not fill it.
+async fn refused_beside(stack: &[Part], inquiry: &Inquiry<'_>) -> Option<Refused> {
+    let others = stack.iter().enumerate();
+    let others = others.filter(|(at, part)| *at != inquiry.at && !part.shadow);
+    let looks = others.flat_map(Inquiry::of).map(|other| {
+        let look = async move {
+            let time = other.part.time(Instant::now());
+            let known = attempt::known_refusal(other.part, false);
+            let looked = match known {
+                Some(refusal) => Some(refusal),
+                None => other.look(other.cost(), time).await.ok(),
+            };
+            let wait = other.part.wait();
+            let is_in_vain = |refusal: &Decision| match refusal.retry_after() {
+                Some(retry_after) => retry_after > wait,
+                None => wait.is_zero() || !refusal.is_in_flight_limit(),
+            };
+            Some((other.at, looked.filter(is_in_vain)?))
+        };
+        Box::pin(look) as Boxed<'_, Option<(usize, Decision)>>
+    });
+    admitted_or_longest(all(looks).await.into_iter().flatten()).err()
 }
 
 /// The number of further callers like this one that the inquiry's key has room for.

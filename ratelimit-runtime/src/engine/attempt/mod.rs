@@ -113,7 +113,7 @@ pub(super) fn decide_failed(part: &Part, error: StoreError) -> Result<Decision, 
 
 /// The refusal of a part that is known without asking: by its limits, else for lack of a permit. A
 /// lone check without a permit is asked in any case, because its store looks itself.
-fn known_refusal(part: &Part, is_lone: bool) -> Option<Decision> {
+pub(super) fn known_refusal(part: &Part, is_lone: bool) -> Option<Decision> {
     let (engine, check, permit) = (&part.engine, part.check(), part.permit.as_ref());
     let is_asked = is_lone && permit.is_none();
     let known = || Some(check.decision(&engine.store.refuses_at_once(&check.request)?));
