@@ -561,7 +561,10 @@ fn behind_proxies_the_client_is_the_one_that_the_service_counts() {
         "\nbehind the trusted proxies: `x-forwarded-for`\n",
     );
     let said = Said::of(&proxies, log(json));
-    says(&said.all, "\nbehind the trusted proxies: `http_x_forwarded_for`\n");
+    says(
+        &said.all,
+        "\nbehind the trusted proxies: `http_x_forwarded_for`\n",
+    );
     // What no proxy names is counted under the proxy, as in the service, and said so.
     let unnamed = log_of(
         &xff,

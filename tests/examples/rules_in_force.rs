@@ -425,7 +425,7 @@ fn what_cannot_be_known_is_an_error_that_says_what_to_type() {
             &["peek", "plan", "alice", "--policy", "gold"],
             "under the policies report: say one",
         ),
-        (&["top", "sned"], "Services have written"),
+        (&["top", "sned"], "`list RULE --limits …` lists the keys"),
     ] {
         let words = desk.fails(args);
         assert!(words.contains(said), "{args:?}: {words}");
