@@ -119,9 +119,9 @@ async fn run(command: &Command, service: &Service) -> Result<Report, Failure> {
             let listing = list(&of_stored, rule, &policy, *max_keys);
             Ok(Report::Listing(listing.await?).without_overrides(settled.is_without_overrides()))
         }
-        Command::InFlight { name, max_keys } => {
-            Ok(Report::InFlight(in_flight(name, *max_keys, service).await?))
-        }
+        Command::InFlight { name, max_keys } => Ok(Report::InFlight(
+            in_flight(name, *max_keys, &of_stored).await?,
+        )),
         Command::Change(change) => {
             let target = Target::new(change.bucket(), service, Some(change)).await?;
             let before = target.look().await?;
