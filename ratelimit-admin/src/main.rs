@@ -65,7 +65,7 @@ async fn run(command: &Command, service: &Service) -> Result<Report, Failure> {
     let settings = service
         .secret
         .iter()
-        .fold(settings, |settings, secret| settings.hash_keys(secret));
+        .fold(settings, RateLimiterBuilder::hash_keys);
     let _ = settings.prefix(prefix).build()?;
     // Keys as Redis holds them are not hashed again.
     let mut of_stored = service.clone();
