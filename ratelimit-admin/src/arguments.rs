@@ -179,7 +179,7 @@ pub(crate) enum Change {
     },
 }
 
-#[derive(Args)]
+#[derive(Args, Clone)]
 #[command(next_help_heading = "The service")]
 pub(crate) struct Service {
     /// Redis of the service: redis://…, redis+sentinel://…/master or redis+cluster://…; without

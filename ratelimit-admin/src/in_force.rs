@@ -199,7 +199,8 @@ impl InForce {
 
     /// Leaves out all rules but those of this name, or of the only name that ends so.
     pub(crate) fn keep_only(&mut self, name: &str) -> Result<(), String> {
-        let full = self.full_name(name)?.to_owned();
+        let unknown = || self.unknown(name, "`list RULE --limits …` lists the keys of another");
+        let full = self.known_name(name)?.ok_or_else(unknown)?.to_owned();
         self.rules.retain(|rule| rule.name == full);
         Ok(())
     }
@@ -224,7 +225,8 @@ impl InForce {
     }
 
     fn full_name<'n>(&'n self, name: &'n str) -> Result<&'n str, String> {
-        let unknown = || self.unknown(name, self.names());
+        let say = "say --limits (and --algorithm, --zone) as the service does, or --policies FILE";
+        let unknown = || self.unknown(name, say);
         self.known_name(name)?.ok_or_else(unknown)
     }
 
@@ -250,9 +252,9 @@ impl InForce {
         }
     }
 
-    /// The message where no limiter has written the rule.
-    fn unknown(&self, name: &str, all: BTreeSet<&str>) -> String {
-        let near = nearest(all, name);
+    /// The message where no limiter has written the rule, and what to do.
+    fn unknown(&self, name: &str, instead: &str) -> String {
+        let near = nearest(self.names(), name);
         let near = if near.is_empty() {
             "no rule".to_owned()
         } else {
@@ -263,8 +265,8 @@ impl InForce {
             .iter()
             .fold(String::new(), |all, why| all + "; " + why);
         format!(
-            "which limits has {}? Services have written {near} to Redis under this prefix: say \
-             --limits (and --algorithm, --zone) as the service does, or --policies FILE{skipped}",
+            "which limits has {}? Services have written {near} to Redis under this prefix: \
+             {instead}{skipped}",
             escaped(name)
         )
     }

@@ -62,7 +62,14 @@ async fn run(command: &Command, service: &Service) -> Result<Report, Failure> {
     // Settings that no limiter has are an error of every command, also of one that needs none.
     let settings = RateLimiter::builder().timeout(service.timeout);
     let prefix = service.prefix.as_deref().unwrap_or_default();
+    let settings = service
+        .secret
+        .iter()
+        .fold(settings, RateLimiterBuilder::hash_keys);
     let _ = settings.prefix(prefix).build()?;
+    // Keys as Redis holds them are not hashed again.
+    let mut of_stored = service.clone();
+    of_stored.secret = None;
     match command {
         Command::Peek { bucket, .. } => {
             let target = Target::new(bucket, service, None).await?;
@@ -95,7 +102,7 @@ async fn run(command: &Command, service: &Service) -> Result<Report, Failure> {
             if let Some(name) = name {
                 rules.keep_only(name)?;
             }
-            let limiter = async |policies| with_policies(service, policies).await;
+            let limiter = async |policies| with_policies(&of_stored, policies).await;
             let keys = async |rule: &RuleInForce, most, unread: &mut Unread| {
                 let of = report::keys_of(rule);
                 let store = store(service)?;
@@ -109,12 +116,12 @@ async fn run(command: &Command, service: &Service) -> Result<Report, Failure> {
         Command::List { rule, max_keys, .. } => {
             let settled = settled(rule, service).await?;
             let (rule, policy) = settled.rule()?;
-            let listing = list(service, rule, &policy, *max_keys);
+            let listing = list(&of_stored, rule, &policy, *max_keys);
             Ok(Report::Listing(listing.await?).without_overrides(settled.is_without_overrides()))
         }
-        Command::InFlight { name, max_keys } => {
-            Ok(Report::InFlight(in_flight(name, *max_keys, service).await?))
-        }
+        Command::InFlight { name, max_keys } => Ok(Report::InFlight(
+            in_flight(name, *max_keys, &of_stored).await?,
+        )),
         Command::Change(change) => {
             let target = Target::new(change.bucket(), service, Some(change)).await?;
             let before = target.look().await?;

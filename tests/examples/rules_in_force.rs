@@ -425,17 +425,19 @@ fn what_cannot_be_known_is_an_error_that_says_what_to_type() {
             &["peek", "plan", "alice", "--policy", "gold"],
             "under the policies report: say one",
         ),
-        (&["top", "sned"], "Services have written"),
+        (&["top", "sned"], "`list RULE --limits …` lists the keys"),
     ] {
         let words = desk.fails(args);
         assert!(words.contains(said), "{args:?}: {words}");
     }
     assert_eq!(desk.json(&["peek", "plan", "alice"])["limit"], 10);
-    let in_flight = desk.json(&["in-flight", "copy"]);
-    assert_eq!(
-        (&in_flight["rule"], &in_flight["keys"][0]["in_flight"]),
-        (&json!("shop.copy"), &json!(1))
-    );
+    for secret in [&[][..], &["--secret", "of another service"]] {
+        let in_flight = desk.json(&[&["in-flight", "copy"], secret].concat());
+        assert_eq!(
+            (&in_flight["rule"], &in_flight["keys"][0]["in_flight"]),
+            (&json!("shop.copy"), &json!(1))
+        );
+    }
     desk.set(
         "plan:gold",
         r#"{"line":1,"limits":["99/1h"],"algorithm":"sliding_window","policy":"gold",

@@ -53,9 +53,17 @@ fn keys_of_every_kind_of_limiter_are_found() {
     ];
     assert!(keys_of(&bench.json(&list)).is_empty());
     let listing = bench.json(&[&list[..], &["--no-scripts"]].concat());
+    let listed = (vec!["<a>"], &json!(1));
     assert_eq!(
         (keys_of(&listing), &listing["keys"][0]["remaining"]),
-        (vec!["<a>"], &json!(1))
+        listed
+    );
+    // Keys that were stored without the secret are listed with their own counts.
+    let with_secret = ["--no-scripts", "--secret", "secret"];
+    let listing = bench.json(&[&list[..], &with_secret].concat());
+    assert_eq!(
+        (keys_of(&listing), &listing["keys"][0]["remaining"]),
+        listed
     );
 }
 
