@@ -130,8 +130,11 @@ async fn refused_beside(stack: &[Part], inquiry: &Inquiry<'_>) -> Option<Refused
             let time = other.part.time(Instant::now());
             let known = attempt::known_refusal(other.part, false);
             let looked = match known {
-                Some(refusal) => Some(refusal),
-                None => other.look(other.cost(), time).await.ok(),
+                // A look counts units that were taken ahead as used, an attempt gives them back.
+                None if other.part.check().request.prefetch_us == 0 => {
+                    other.look(other.cost(), time).await.ok()
+                }
+                known => known,
             };
             let wait = other.part.wait();
             let is_in_vain = |refusal: &Decision| match refusal.retry_after() {
