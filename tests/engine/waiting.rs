@@ -382,23 +382,50 @@ async fn a_wait_that_ends_in_the_queue_during_an_outage_ends_by_the_policy() {
     }
 }
 
-/// It is a wait for room, and not for the store.
 #[tokio::test(start_paused = true)]
-async fn no_call_waits_for_a_store_that_is_down() {
+async fn under_deny_a_call_waits_for_the_store_to_come_back() {
     let store = FaultyStore::new(MemoryStore::new());
     let limiter = RateLimiter::with_store(store.clone());
-    let rule = patient(1, SECOND * 10, SECOND * 60);
+    let rule = patient(2, SECOND * 3600, SECOND * 60).with_on_unavailable(OnUnavailable::Deny);
+    let call = || {
+        let (limiter, rule) = (limiter.clone(), rule.clone());
+        tokio::spawn(async move { limiter.acquire(&rule, &Key::global()).await })
+    };
+    for break_down in [FaultyStore::fail, FaultyStore::hang] {
+        limiter.reset(&rule, &Key::global()).await.unwrap();
+        break_down(&store);
+        let calls = [call(), call(), call()];
+        sleep(SECOND * 30).await;
+        assert!(calls.iter().all(|call| !call.is_finished()));
+        let asked = store.calls();
+        store.heal();
+        sleep(SECOND).await;
+        assert_eq!(calls.iter().filter(|call| call.is_finished()).count(), 3);
+        assert!(asked < 10, "{asked} questions");
+        let mut admitted = 0;
+        for call in calls {
+            match call.await.unwrap() {
+                Ok(decision) => admitted += u64::from(!decision.is_degraded()),
+                Err(RateLimitError::Exceeded(_)) => {}
+                error => panic!("{error:?}"),
+            }
+        }
+        assert_eq!(admitted, 2);
+    }
+
     store.fail();
-    let asked = Instant::now();
-    let denying = rule.clone().with_on_unavailable(OnUnavailable::Deny);
-    let denied = limiter.acquire(&denying, &Key::global()).await;
+    let start = Instant::now();
+    let denied = call().await.unwrap();
     assert!(
         matches!(denied, Err(RateLimitError::Unavailable(_))),
         "{denied:?}"
     );
-    let decision = limiter.acquire(&rule, &Key::global()).await.unwrap();
+    assert_eq!(start.elapsed().as_secs(), 60);
+    let start = Instant::now();
+    let others = rule.with_on_unavailable(OnUnavailable::Local);
+    let decision = limiter.acquire(&others, &Key::global()).await.unwrap();
     assert!(decision.is_degraded());
-    assert_eq!(asked.elapsed(), Duration::ZERO);
+    assert_eq!(start.elapsed(), Duration::ZERO);
 }
 
 #[test]

@@ -29,6 +29,9 @@ const LEAST_PAUSE: Duration = Duration::from_millis(1);
 const SHORTEST_PAUSE: u64 = 50;
 const LONGEST_PAUSE: u64 = 250;
 
+/// How long a caller waits for its store until it announces that it still has the turn.
+const LONGEST_LOOK: Duration = Duration::from_secs(1);
+
 /// The inquiries of the parts that wait if they are refused.
 fn waited_for(stack: &[Part]) -> impl Iterator<Item = Inquiry<'_>> {
     let inquiries = stack.iter().enumerate().flat_map(Inquiry::of);
@@ -56,7 +59,7 @@ async fn acquire_in_turn(stack: &Arc<[Part]>, first: usize) -> Attempted {
     let start = Instant::now();
     let mut turn: Option<Turn> = None;
     let mut refused: Option<(Decision, Instant)> = None;
-    let (mut retry_at, mut has_asked_for_permit) = (start, false);
+    let (mut retry_at, mut has_asked_for_permit, mut is_away) = (start, false, false);
     // A caller that comes while others wait is behind them.
     let mut next = waited_for(stack)
         .find(|inquiry| inquiry.part.engine.turns.front(inquiry.queue()).is_some());
@@ -80,6 +83,9 @@ async fn acquire_in_turn(stack: &Arc<[Part]>, first: usize) -> Attempted {
             if !comes_in_time {
                 return out_of_time(stack, &inquiry, refused).await;
             }
+            if let Some(turn) = turn.as_ref().filter(|_| is_away) {
+                served(&inquiry, turn, until).await;
+            }
         }
         if let Some(turn) = &turn {
             turn.begin(longest_attempt(stack));
@@ -89,7 +95,25 @@ async fn acquire_in_turn(stack: &Arc<[Part]>, first: usize) -> Attempted {
         if let (Some(turn), Some(inquiry)) = (&turn, &next) {
             turn.end(room_after(&outcome, inquiry));
         }
+        is_away = matches!(
+            outcome,
+            Err(Refused {
+                error: RateLimitError::Unavailable(_),
+                ..
+            })
+        );
         let (by, refusal) = match outcome {
+            // Under `deny`; any other policy has answered.
+            Err(Refused { by, .. }) if is_away => {
+                let retry = Instant::now() + pause();
+                let in_time = |inquiry: &Inquiry<'_>| retry <= start + inquiry.part.wait();
+                next = waited_for(stack).find(|inquiry| inquiry.at == by && in_time(inquiry));
+                if next.is_none() {
+                    return outcome;
+                }
+                retry_at = retry;
+                continue;
+            }
             Err(Refused {
                 by,
                 error: RateLimitError::Exceeded(refusal),
@@ -148,6 +172,20 @@ async fn refused_beside(stack: &[Part], inquiry: &Inquiry<'_>) -> Option<Refused
     admitted_or_longest(all(looks).await.into_iter().flatten()).err()
 }
 
+/// Waits until the store of an inquiry serves, or cannot, or until `until`. The caller keeps its
+/// turn as long as its runtime is driven.
+async fn served(inquiry: &Inquiry<'_>, turn: &Turn, until: Instant) {
+    let (store, check) = (&inquiry.part.engine.store, inquiry.part.check());
+    while store.health(&check.request) != Health::Up {
+        turn.begin(LONGEST_LOOK);
+        let look = until.min(Instant::now() + LONGEST_LOOK);
+        let ready = tokio::time::timeout_at(look, store.ready_for(Some(check.request))).await;
+        if ready.is_ok() || look == until {
+            return;
+        }
+    }
+}
+
 /// The number of further callers like this one that the inquiry's key has room for.
 fn room_after(outcome: &Attempted, inquiry: &Inquiry<'_>) -> u64 {
     let admission = outcome.as_ref().ok().and_then(|all| all.get(inquiry.at));
@@ -166,7 +204,7 @@ fn longest_attempt(stack: &[Part]) -> Duration {
     ends.fold(now, Ord::max) - now
 }
 
-/// The pause before a permit is asked for again.
+/// The pause before a permit, or a store that gave no answer, is asked again.
 fn pause() -> Duration {
     let spread = RandomState::new().hash_one(0) % (LONGEST_PAUSE - SHORTEST_PAUSE + 1);
     Duration::from_millis(SHORTEST_PAUSE + spread)
