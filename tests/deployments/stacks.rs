@@ -167,3 +167,53 @@ async fn a_caller_that_waits_during_a_fail_over_is_admitted_when_its_unit_is_fre
 async fn a_caller_that_waits_during_a_fail_over_is_admitted_when_its_unit_is_free_on_a_cluster() {
     waits_during_a_fail_over(Deployment::replicated_cluster()).await;
 }
+
+/// A call that has no answer may have been charged, and is none that waits. Those after it wait
+/// until the server is back.
+async fn waits_for_its_server(deployment: Deployment) {
+    let (prefix, name) = (unique("away"), "away");
+    let rule = Rule::new(name, Limit::new(1_000, HOUR)).with_wait(PATIENCE);
+    let key = Key::of(&deployment.number_on(0, &prefix, name));
+    let builder = RateLimiter::builder()
+        .redis(&deployment.url())
+        .prefix(prefix);
+    let builder = builder.timeout(TIMEOUT).on_unavailable(OnUnavailable::Deny);
+    let limiter = builder.build().unwrap();
+    limiter.ready().await.unwrap();
+    deployment.server().freeze();
+    let call = || {
+        let (limiter, rule, key) = (limiter.clone(), rule.clone(), key.clone());
+        tokio::spawn(async move { limiter.acquire(&rule, &key).await })
+    };
+    let mut unanswered = 0;
+    let waiting = loop {
+        let calls = [call(), call(), call()];
+        sleep(TIMEOUT + SLACK).await;
+        if calls.iter().all(|call| !call.is_finished()) {
+            break calls;
+        }
+        for call in calls {
+            let answer = call.await.unwrap();
+            assert!(matches!(answer, Err(RateLimitError::Unavailable(_))));
+        }
+        unanswered += 3;
+        assert!(unanswered < 10, "{deployment}: {unanswered}");
+    };
+    deployment.server().thaw();
+    for call in waiting {
+        let admitted = call.await.unwrap().unwrap();
+        assert_eq!(admitted.source(), Source::Store, "{deployment}");
+    }
+    let left = limiter.peek(&rule, &key).await.unwrap().remaining();
+    assert!(
+        (997 - unanswered..=997).contains(&left),
+        "{deployment}: {left}"
+    );
+}
+
+#[tokio::test]
+async fn under_deny_a_call_waits_for_its_server_to_come_back() {
+    waits_for_its_server(Deployment::one_server()).await;
+    waits_for_its_server(Deployment::cluster()).await;
+    waits_for_its_server(Deployment::sentinel()).await;
+}

@@ -19,7 +19,7 @@ use super::state::Turn;
 use super::timeout::{Boxed, all};
 use crate::algorithm::RESERVED_WAIT;
 use crate::decision::{Decision, Source};
-use crate::error::RateLimitError;
+use crate::error::{RateLimitError, StoreErrorKind};
 use crate::pace;
 use crate::store::{BuiltInStore as _, Health};
 
@@ -95,15 +95,8 @@ async fn acquire_in_turn(stack: &Arc<[Part]>, first: usize) -> Attempted {
         if let (Some(turn), Some(inquiry)) = (&turn, &next) {
             turn.end(room_after(&outcome, inquiry));
         }
-        is_away = matches!(
-            outcome,
-            Err(Refused {
-                error: RateLimitError::Unavailable(_),
-                ..
-            })
-        );
+        is_away = is_refused_unasked(&outcome);
         let (by, refusal) = match outcome {
-            // Under `deny`; any other policy has answered.
             Err(Refused { by, .. }) if is_away => {
                 let retry = Instant::now() + pause();
                 let in_time = |inquiry: &Inquiry<'_>| retry <= start + inquiry.part.wait();
@@ -170,6 +163,13 @@ async fn refused_beside(stack: &[Part], inquiry: &Inquiry<'_>) -> Option<Refused
         Box::pin(look) as Boxed<'_, Option<(usize, Decision)>>
     });
     admitted_or_longest(all(looks).await.into_iter().flatten()).err()
+}
+
+/// `true` if the store did not serve, and was not asked: what may have been charged is not charged
+/// again. Under other policies than `deny` the call has been answered.
+fn is_refused_unasked(outcome: &Attempted) -> bool {
+    matches!(outcome, Err(Refused { error: RateLimitError::Unavailable(error), .. })
+        if error.kind() == StoreErrorKind::Unavailable && !error.is_lost())
 }
 
 /// Waits until the store of an inquiry serves, or cannot, or until `until`. The caller keeps its

@@ -224,8 +224,9 @@ impl Rule {
     /// refuses at once.
     ///
     /// A call whose [`retry_after`](crate::Decision::retry_after) is longer is refused at once; an
-    /// open estimate of `actual_cost` counts as spent. A call does not wait for a store that gives
-    /// no answer: [`on_unavailable`](Self::with_on_unavailable) answers.
+    /// open estimate of `actual_cost` counts as spent. Under
+    /// [`Deny`](crate::OnUnavailable::Deny) a call that a store could not be asked for waits until it
+    /// serves; else [`on_unavailable`](Self::with_on_unavailable) answers.
     ///
     /// Callers of one limiter take turns, first come, first served, in a queue for each key that
     /// refuses. A queue has room for 1,000 callers, and a limiter for 50,000; the first 16 of a key
