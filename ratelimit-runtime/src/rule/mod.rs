@@ -225,7 +225,7 @@ impl Rule {
     ///
     /// A call whose [`retry_after`](crate::Decision::retry_after) is longer is refused at once; an
     /// open estimate of `actual_cost` counts as spent. Under
-    /// [`Deny`](crate::OnUnavailable::Deny) a call that a store could not be asked for waits until it
+    /// [`Deny`](crate::OnUnavailable::Deny) a call whose store could not be asked waits until it
     /// serves; else [`on_unavailable`](Self::with_on_unavailable) answers.
     ///
     /// Callers of one limiter take turns, first come, first served, in a queue for each key that
