@@ -183,11 +183,14 @@ async fn refresh_while_away(nodes: Weak<Nodes>, link: Weak<Link>) {
     let Some(mut changes) = link.upgrade().map(|link| link.changes()) else {
         return;
     };
-    while let (Some(nodes), Some(link)) = (nodes.upgrade(), link.upgrade()) {
-        let is_away = matches!(link.status(), LinkStatus::Slow(..) | LinkStatus::Down(_));
-        drop(link);
+    let is_away =
+        |link: Arc<Link>| matches!(link.status(), LinkStatus::Slow(..) | LinkStatus::Down(_));
+    // Neither is kept while it waits.
+    while let Some(is_away) = link.upgrade().map(is_away) {
         if is_away {
-            nodes.refresh();
+            if let Some(nodes) = nodes.upgrade() {
+                nodes.refresh();
+            }
             tokio::time::sleep(ASK_EVERY).await;
         } else if changes.changed().await.is_err() {
             return;
