@@ -1,8 +1,10 @@
-//! A service that starts while no sentinel answers, and one that rests while the master changes.
+//! A service that starts while no sentinel answers, one that rests while the master changes, and
+//! the end of a limiter.
 
 use std::time::Instant;
 
 use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimiter, Rule};
+use tokio::runtime::Handle;
 use tokio::time::sleep;
 
 use super::*;
@@ -120,4 +122,27 @@ async fn a_process_that_rests_during_a_fail_over_is_connected_to_the_new_master_
 #[tokio::test]
 async fn a_process_that_rests_during_a_fail_over_is_connected_to_the_new_master_on_a_cluster() {
     rests_during_a_fail_over(Deployment::replicated_cluster()).await;
+}
+
+#[tokio::test]
+async fn a_limiter_that_is_dropped_leaves_no_task() {
+    let tasks = || Handle::current().metrics().num_alive_tasks();
+    let deployments = [
+        Deployment::one_server(),
+        Deployment::sentinel(),
+        Deployment::cluster(),
+    ];
+    for deployment in deployments {
+        let before = tasks();
+        let builder = RateLimiter::builder().redis(&deployment.url());
+        let limiter = builder.timeout(PATIENCE).build().unwrap();
+        limiter.ready().await.unwrap();
+        let rule = Rule::new("ends", Limit::per_hour(9));
+        for key in 0..9 {
+            limiter.acquire(&rule, &Key::of(&key)).await.unwrap();
+        }
+        assert!(tasks() > before, "{deployment}");
+        drop(limiter);
+        until("no task is left", PATIENCE, async || tasks() <= before).await;
+    }
 }
