@@ -47,7 +47,7 @@ out, which the output names.";
 /// Show the rate limits of a service on its Redis; reset, block and unblock keys; try limits on a
 /// log of requests
 #[derive(Parser)]
-#[command(name = "ratelimit-admin", version, after_help = EXAMPLES)]
+#[command(name = "ratelimit-admin", version, propagate_version = true, after_help = EXAMPLES)]
 pub(crate) struct Program {
     #[command(flatten)]
     pub(crate) service: Service,

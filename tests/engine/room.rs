@@ -148,6 +148,39 @@ async fn a_caller_that_another_rule_refuses_takes_no_room_to_wait() {
     }
 }
 
+/// A caller with units left, who makes a thousand calls at once, takes no more of the room to wait
+/// for a limit of all than his own limit could admit while they wait.
+#[tokio::test(start_paused = true)]
+async fn the_calls_of_one_key_fill_the_queue_of_another_as_far_as_its_limit_admits() {
+    for (max, wait, places) in [(5, 60, 10), (5, 600, 55), (2_000, 60, MOST)] {
+        let limiter = RateLimiter::memory();
+        let own = Rule::new("own", Limit::per_minute(max));
+        let of_all = Rule::new("of_all", Limit::new(1, SECOND * 50)).with_wait(SECOND * wait);
+        let _ = limiter.acquire(&of_all, &Key::global()).await.unwrap();
+        let call = |user: &str| {
+            let (limiter, own, of_all) = (limiter.clone(), own.clone(), of_all.clone());
+            let user = Key::of(user);
+            tokio::spawn(async move {
+                let calls = [(&own, &user), (&of_all, &Key::global())];
+                limiter.acquire_all(calls).await
+            })
+        };
+        let burst: Vec<_> = (0..MOST + 100).map(|_| call("mallory")).collect();
+        settle().await;
+        let (refused, waiting): (Vec<_>, Vec<_>) =
+            burst.into_iter().partition(JoinHandle::is_finished);
+        assert_eq!(waiting.len(), places, "{max} a minute, {wait} s");
+        for refused in refused {
+            let refused = refused.await.unwrap().unwrap_err();
+            assert_eq!(refused.decision().unwrap().rule(), "of_all");
+            assert_eq!(refused.retry_after(), Some(SECOND * 50));
+        }
+        let carol = call("carol");
+        settle().await;
+        assert_eq!(carol.is_finished(), places == MOST);
+    }
+}
+
 /// A memory that answers while it is open. For all that the limiter knows it is up.
 struct Late {
     memory: MemoryStore,

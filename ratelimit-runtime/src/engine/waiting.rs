@@ -74,7 +74,7 @@ async fn acquire_in_turn(stack: &Arc<[Part]>, first: usize) -> Attempted {
             // The turn of another key is given up first, so that no caller waits for one key while
             // it keeps the turn of another.
             let kept = turn.take().filter(|turn| turn.is_of(turns, queue));
-            turn = kept.or_else(|| turns.join(queue));
+            turn = kept.or_else(|| turns.join(queue, others(stack, inquiry.at)));
             let until = start + inquiry.part.wait();
             let comes_in_time = match &mut turn {
                 Some(turn) => turn.wait(retry_at, until, inquiry.permit.is_some()).await,
@@ -163,6 +163,29 @@ async fn refused_beside(stack: &[Part], inquiry: &Inquiry<'_>) -> Option<Refused
         Box::pin(look) as Boxed<'_, Option<(usize, Decision)>>
     });
     admitted_or_longest(all(looks).await.into_iter().flatten()).err()
+}
+
+/// The keys of the other parts' limits, each with the number of calls like this one that they admit
+/// while the stack waits: of one key no more wait for another.
+fn others(stack: &[Part], at: usize) -> impl Iterator<Item = (&[u8], u64)> {
+    let wait = stack.iter().map(Part::wait).max().unwrap_or_default();
+    let others = stack.iter().enumerate();
+    let others =
+        others.filter(move |(other, part)| *other != at && !part.shadow && part.is_limited());
+    others.map(move |(_, part)| {
+        let request = part.check().request;
+        let most = request.limits().iter().map(|limit| {
+            let windows = wait.as_micros().div_ceil(limit.window().as_micros());
+            let windows = u64::try_from(windows).unwrap_or(u64::MAX);
+            let meanwhile = limit.max().saturating_mul(windows);
+            request
+                .algorithm()
+                .capacity(limit)
+                .saturating_add(meanwhile)
+        });
+        let most = most.min().unwrap_or(u64::MAX);
+        (request.key(), most / request.cost().max(1))
+    })
 }
 
 /// `true` if the store did not serve, and was not asked: what may have been charged is not charged

@@ -230,8 +230,9 @@ impl Rule {
     ///
     /// Callers of one limiter take turns, first come, first served, in a queue for each key that
     /// refuses. A queue has room for 1,000 callers, and a limiter for 50,000; the first 16 of a key
-    /// always find room. A caller that finds none, or has no turn in time, is refused without
-    /// asking the store: see [the guide](crate::guide::attribute#waiting).
+    /// always find room. In a stack, calls that share another key take no more of the room than its
+    /// limits admit within the wait. A caller that finds no room, or has no turn in time, is
+    /// refused without asking the store: see [the guide](crate::guide::attribute#waiting).
     #[must_use]
     pub const fn with_wait(mut self, wait: Duration) -> Self {
         self.terms.wait = Some(if wait.as_micros() > Limit::MAX_WINDOW.as_micros() {

@@ -138,7 +138,13 @@ impl<S: Store> FaultyStore<S> {
                     kind @ (StoreErrorKind::Misconfigured | StoreErrorKind::Unsupported),
                 ) => Poll::Ready(Err(made_to_fail(kind))),
                 Mode::Failing(_) | Mode::Hanging => {
-                    fault.waiting.push(cx.waker().clone());
+                    if !fault
+                        .waiting
+                        .iter()
+                        .any(|waker| waker.will_wake(cx.waker()))
+                    {
+                        fault.waiting.push(cx.waker().clone());
+                    }
                     Poll::Pending
                 }
             }

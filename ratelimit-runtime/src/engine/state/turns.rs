@@ -14,6 +14,7 @@
 //! is awaited, and a caller that wakes looks at the queue, so a surplus notification does no harm.
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::BuildHasher as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -81,6 +82,8 @@ struct Waiter {
     retry_at: Instant,
     /// When that attempt ends at the latest. [`LATE`] after that, the first caller has no turn.
     ends_at: Instant,
+    /// Hashes of the other keys of its stack.
+    others: Arc<[u64]>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -108,24 +111,36 @@ impl Turns {
         first.map(|first| first.retry_at)
     }
 
-    /// Joins the queue of a key at its end; `None` if too many callers wait.
-    pub(in crate::engine) fn join(self: &Arc<Self>, key: QueueKey<'_>) -> Option<Turn> {
+    /// Joins the queue of a key at its end; `None` if too many callers wait, or for one of the
+    /// `others`, the keys beside it in the stack, as many as the number with it.
+    pub(in crate::engine) fn join<'k>(
+        self: &Arc<Self>,
+        key: QueueKey<'_>,
+        others: impl Iterator<Item = (&'k [u8], u64)>,
+    ) -> Option<Turn> {
         let key = key.owned();
         let mut queues = self.lock();
-        let of_key = queues.by_key.get(&key);
-        let of_key = of_key.map_or(0, |queue| queue.waiters.len());
+        let queue = queues.by_key.get(&key);
+        let of_key = queue.map_or(0, |queue| queue.waiters.len());
         let of_limiter = self.waiting.load(Ordering::Relaxed);
         if of_key >= MAX_OF_KEY || (of_limiter >= MAX_OF_LIMITER && of_key >= FIRST_OF_KEY) {
             return None;
         }
+        let others = others.map(|(other, most)| {
+            let hash = queues.by_key.hasher().hash_one(other);
+            let of_other = queue.map_or(0, |queue| queue.number_beside(hash));
+            (of_other < most).then_some(hash)
+        });
+        let others = others.collect::<Option<Arc<[u64]>>>()?;
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let comes = Arc::new(Notify::new());
-        let number = queues.join(&key, &comes);
+        let number = queues.join(&key, &comes, &others);
         Some(Turn {
             turns: Arc::clone(self),
             key,
             number,
             comes,
+            others,
         })
     }
 
@@ -155,7 +170,7 @@ impl Turns {
 
 impl Queues {
     /// Adds a caller at the end of the queue of a key, and returns its number.
-    fn join(&mut self, key: &[u8], comes: &Arc<Notify>) -> u64 {
+    fn join(&mut self, key: &[u8], comes: &Arc<Notify>, others: &Arc<[u64]>) -> u64 {
         let number = self.next;
         self.next += 1;
         let now = Instant::now();
@@ -169,6 +184,7 @@ impl Queues {
             phase: Phase::Waiting,
             retry_at: now,
             ends_at: now,
+            others: Arc::clone(others),
         };
         queue.waiters.insert(number, waiter);
         number
@@ -205,6 +221,13 @@ impl KeyQueue {
         self.with_turn().any(|(with_turn, _)| *with_turn == number)
     }
 
+    /// The number of callers whose stacks have the key with this hash, too.
+    fn number_beside(&self, hash: u64) -> u64 {
+        let waiters = self.waiters.values();
+        let beside = waiters.filter(|waiter| waiter.others.contains(&hash));
+        u64::try_from(beside.count()).unwrap_or(u64::MAX)
+    }
+
     fn is_first(&self, number: u64) -> bool {
         self.waiters.keys().next() == Some(&number)
     }
@@ -216,6 +239,7 @@ pub(in crate::engine) struct Turn {
     key: Box<[u8]>,
     number: u64,
     comes: Arc<Notify>,
+    others: Arc<[u64]>,
 }
 
 impl Turn {
@@ -289,7 +313,7 @@ impl Turn {
                 .get_mut(&self.key)
                 .filter(|queue| queue.waiters.contains_key(&self.number));
             let Some(queue) = queue else {
-                self.number = queues.join(&self.key, &self.comes);
+                self.number = queues.join(&self.key, &self.comes, &self.others);
                 continue;
             };
             if queue.has_turn(self.number) {
