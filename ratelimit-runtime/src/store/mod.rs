@@ -143,7 +143,8 @@ pub trait Store: Send + Sync + 'static {
     /// - Where the reservation has left a limit's window meanwhile, all of it is charged now,
     ///   unless the request [is sent again](Request::is_sent_again).
     /// - After that, at most twice the capacity of a limit is used; the excess is
-    ///   [dropped](Settled::dropped).
+    ///   [dropped](Settled::dropped). What was reserved goes on counting against the other limits
+    ///   whose windows it has not left.
     /// - All of this is one step. In a sliding window a reservation that was settled or reset
     ///   changes nothing any more.
     fn settle<'a>(
