@@ -159,7 +159,8 @@ pub trait Store: Send + Sync + 'static {
         }
     }
 
-    /// Refuses everything for the key until `duration` has passed, in place of an earlier block.
+    /// Refuses everything for the key until `duration`, rounded up to a microsecond, has passed, in
+    /// place of an earlier block.
     fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {
         match self.inner() {
             Some(inner) => inner.block(request, duration),

@@ -116,10 +116,7 @@ pub(crate) async fn what_was_committed_counts(bench: Bench, algorithm: Algorithm
 
 /// Calls that end together, when each has left the shorter of two windows, still count in the
 /// longer one: the shorter has no room for all of them.
-pub(crate) async fn what_has_left_one_window_counts_in_another(
-    bench: Bench,
-    algorithm: Algorithm,
-) {
+pub(crate) async fn what_has_left_one_window_counts_in_another(bench: Bench, algorithm: Algorithm) {
     let limits = [Limit::new(1, SECOND), Limit::new(5, HOUR)];
     let bucket = bench.bucket_under("", algorithm, &limits);
     let mut tickets = Vec::new();
