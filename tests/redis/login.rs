@@ -293,3 +293,20 @@ async fn a_database_that_does_not_exist_is_misconfigured() {
     assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
     assert!(error.message().contains("database"), "{error}");
 }
+
+/// A plus in a password is a plus, as in every other URL.
+#[tokio::test]
+#[cfg(unix)]
+async fn a_server_is_reached_by_its_socket() {
+    let socket = std::env::temp_dir().join(unique("socket"));
+    let socket = socket.to_str().unwrap();
+    let server = RedisServer::start_with(&["--requirepass", "a+b", "--unixsocket", socket]);
+    for pass in ["a+b", "a%2Bb"] {
+        let store = RedisStore::new(&format!("unix://{socket}?pass={pass}&db=3")).unwrap();
+        ready(&store).await;
+        assert!(answers(&store).await);
+    }
+    assert!(server.info("keyspace", "db3").starts_with("keys=2"));
+    // It is killed, and leaves it behind.
+    std::fs::remove_file(socket).unwrap();
+}

@@ -100,6 +100,14 @@ fn the_error_of_a_malformed_url_shows_the_form_and_never_the_url() {
         ("redis+cluster://:hunter2@a/1", "redis+cluster://"),
         ("redis+cluster://:hunter2@a,:1", "redis+cluster://"),
         ("redis+cluster://:hunter2@", "redis+cluster://"),
+        // One login is for all.
+        ("redis+cluster://:hunter2@a,:hunter2@b", "`@` as %40"),
+        (
+            "redis+sentinel://u:hunter2@a:1,u:hunter2@b:1/m",
+            "/master-name",
+        ),
+        // Several hosts, and neither sentinels nor a cluster.
+        ("redis://:hunter2@a,b", "write redis://[[user]"),
         // It would be logged in as `default`, and limits kept with its rights.
         ("redis://hunter2@h", "user:password@host"),
         ("redis://hunter2:@h", "user:password@host"),

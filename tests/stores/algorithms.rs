@@ -356,6 +356,21 @@ fn a_level_in_coarse_ticks_loses_nothing_by_frequent_writes_or_another_max() {
     );
 }
 
+/// By the lower rate alone it would take longer than a number can say.
+#[test]
+fn a_level_whose_max_falls_to_one_is_refused_until_it_has_drained_by_the_old_rate() {
+    let window = Duration::from_micros(1 << 44);
+    let mut key = Key::new(Algorithm::TokenBucket, &[Limit::new(1 << 51, window)]);
+    assert!(key.acquire(1 << 51).allowed);
+    key.limits = vec![Limit::new(1, window)];
+    let refused = key.acquire(1);
+    let until = 1..=1 << 44;
+    assert!(
+        !refused.allowed && until.contains(&refused.retry_after_us),
+        "{refused:?}"
+    );
+}
+
 #[test]
 fn an_actual_cost_in_a_sliding_window_counts_up_to_a_thousand_and_once() {
     let key = Key::new(Algorithm::SlidingWindow, &[Limit::per_minute(3_000)]);

@@ -143,7 +143,8 @@ pub trait Store: Send + Sync + 'static {
     /// - Where the reservation has left a limit's window meanwhile, all of it is charged now,
     ///   unless the request [is sent again](Request::is_sent_again).
     /// - After that, at most twice the capacity of a limit is used; the excess is
-    ///   [dropped](Settled::dropped).
+    ///   [dropped](Settled::dropped). What was reserved goes on counting against the other limits
+    ///   whose windows it has not left.
     /// - All of this is one step. In a sliding window a reservation that was settled or reset
     ///   changes nothing any more.
     fn settle<'a>(
@@ -158,7 +159,8 @@ pub trait Store: Send + Sync + 'static {
         }
     }
 
-    /// Refuses everything for the key until `duration` has passed, in place of an earlier block.
+    /// Refuses everything for the key until `duration`, rounded up to a microsecond, has passed, in
+    /// place of an earlier block.
     fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {
         match self.inner() {
             Some(inner) => inner.block(request, duration),

@@ -60,6 +60,7 @@ macro_rules! __cases {
             reservations::a_thousand_reservations_cannot_pass_a_limit_of_five [Has(Reserve)]
             reservations::calls_that_are_still_running_block_no_key [Has(Reserve), Has(Block)]
             reservations::what_was_committed_counts [Has(Reserve), Has(Block)]
+            reservations::what_has_left_one_window_counts_in_another [Has(Limits), Has(Reserve)]
             reservations::charges_behind_reservations_are_waited_for [Has(Reserve)]
             reservations::a_release_gives_back_all_that_was_reserved [Has(Reserve), Costs(5)]
             reservations::a_commit_of_nothing_is_false [Has(Reserve)]

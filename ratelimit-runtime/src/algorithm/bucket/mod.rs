@@ -73,10 +73,12 @@ impl Bucket {
         limit.max().saturating_mul(ticks)
     }
 
-    /// The microseconds that `level` takes to drain, from the beginning of a tick on.
+    /// The microseconds that `level` takes to drain, from the beginning of a tick on. One that was
+    /// charged by a far higher `max` may take longer than a number can say.
     #[inline]
     fn time_to_drain(&self, level: u64, limit: &Limit) -> u64 {
-        level.div_ceil(limit.max().max(1)) << self.tick_bits
+        let ticks = level.div_ceil(limit.max().max(1));
+        ticks.saturating_mul(1 << self.tick_bits)
     }
 
     /// The microseconds that `level` takes to drain, from `now` on.

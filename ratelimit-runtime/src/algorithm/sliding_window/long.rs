@@ -276,6 +276,14 @@ impl Long {
         }
         removed.len() > stay
     }
+
+    /// Adds units that were [removed](Self::remove).
+    pub(super) fn put_back(&mut self, units: RangeInclusive<u64>) {
+        let at = self.position(*units.start());
+        for (before, unit) in units.enumerate() {
+            self.units.insert(at + before, unit);
+        }
+    }
 }
 
 /// The number of units before the last of those that have to leave for the limit to admit a call.

@@ -269,20 +269,22 @@ impl AlgorithmState for Log {
             return SettlementOutcome::default();
         }
         // A unit counts in the windows of all limits: where the units have left one of these, they
-        // begin anew in all.
+        // begin anew in all. Those that it has no room for stay where they still count.
         let has_left = demand
             .limits
             .iter()
             .any(|limit| last + limit.window_us() <= now);
-        let stay = if has_left {
-            0
-        } else {
-            counted.min(demand.cost)
-        };
+        let reserved = counted.min(demand.cost);
+        let mut stay = if has_left { 0 } else { reserved };
         if stay < demand.cost {
             long.remove(ticket + stay, last);
         }
         let charged = self.charge_beyond(demand, counted - stay, now);
+        if stay + charged < reserved {
+            stay = reserved - charged;
+            self.long(demand.limits, now)
+                .put_back(last + 1 - stay..=last);
+        }
         SettlementOutcome {
             was_open: true,
             dropped: actual - stay - charged,

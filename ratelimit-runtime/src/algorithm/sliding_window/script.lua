@@ -139,7 +139,7 @@ end
 local charges = operation == 'acquire' or operation == 'reserve' or operation == 'estimate'
 local decides = charges or operation == 'peek' or operation == 'offend' or operation == 'grant'
 local ahead, lease = 0, 0
-local removed, removed_last, extra, dropped = false, true, 0, 0
+local removed, removed_last, extra, dropped, kept, last = false, true, 0, 0, 0, 0
 if operation == 'refund' then
   local ticket = struct.unpack('<d', question, rest)
   local gone = call('ZRANGEBYSCORE', key, fmt('%d', math.max(ticket, now - horizon + 1)), fmt('%d', ticket + cost - 1))
@@ -148,7 +148,8 @@ if operation == 'refund' then
   removed_last = ticket + cost > newest
 elseif operation == 'settle' then
   local ticket, actual, by_count, again = struct.unpack('<dddd', question, rest)
-  local last, counted = ticket + cost - 1, math.min(actual, 1000)
+  local counted = math.min(actual, 1000)
+  last = ticket + cost - 1
   if last + horizon <= now then
     -- It may have been trimmed.
     if again == 0 then extra, dropped = counted, actual end
@@ -157,11 +158,13 @@ elseif operation == 'settle' then
     local score = tonumber(call('ZSCORE', key, mark) or 0)
     if by_count == 1 and score < 0 or by_count == 0 and score > 0 then
       -- One unit counts for all windows: where they have left one of them, they begin anew in all.
+      -- Those that it has no room for stay where they still count.
       local stay = last + briefest <= now and 0 or math.min(counted, cost)
       call('ZREM', key, mark)
       write(ticket + stay, cost - stay, nil)
       if by_count == 1 then write(ticket, stay, '') elseif stay == cost then write(last, 1, '') end
       removed, extra, dropped = true, counted - stay, actual - stay
+      kept = math.min(counted, cost) - stay
     end
   end
 elseif not decides and operation ~= 'block' and operation ~= 'unblock' then
@@ -211,7 +214,9 @@ if decides then
 elseif operation == 'settle' then
   for i = 1, count do extra = math.max(0, math.min(extra, 2 * limits[i].max - limits[i].used)) end
   write(first, extra, '')
-  added, dropped = extra, dropped - extra
+  kept = math.max(0, kept - extra)
+  write(last - kept + 1, kept, '')
+  card, added, dropped = card + kept, extra, dropped - extra - kept
 end
 if added > 0 then
   newest = first + added - 1

@@ -83,7 +83,6 @@ pub(crate) async fn a_block_by_hand_has_its_own_length(bench: Bench, algorithm: 
             "{longest:?}: {refused:?}"
         );
     }
-    // It is rounded up to a microsecond.
     let key = Offender::new(&bench, algorithm, "shortest");
     answered(
         bench
@@ -91,7 +90,11 @@ pub(crate) async fn a_block_by_hand_has_its_own_length(bench: Bench, algorithm: 
             .block(key.request(), Duration::from_nanos(1))
             .await,
     );
-    assert!(key.acquire().await.blocked);
+    let refused = key.acquire().await;
+    assert!(
+        refused.blocked,
+        "a block is rounded up to a microsecond: {refused:?}"
+    );
 }
 
 /// A clock that is set back shortens no block and forgets no offence.

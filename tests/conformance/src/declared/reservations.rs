@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use crate::bench::{Bench, MINUTE, SECOND, answered, is_log};
+use crate::bench::{Bench, HOUR, MINUTE, SECOND, answered, is_log};
 use ratelimit_runtime::store::Request;
 use ratelimit_runtime::{Algorithm, Limit};
 
@@ -112,6 +112,25 @@ pub(crate) async fn what_was_committed_counts(bench: Bench, algorithm: Algorithm
         blocked.blocked && blocked.retry_after() == Some(BLOCK),
         "{blocked:?}"
     );
+}
+
+/// Calls that end together, when each has left the shorter of two windows, still count in the
+/// longer one: the shorter has no room for all of them.
+pub(crate) async fn what_has_left_one_window_counts_in_another(bench: Bench, algorithm: Algorithm) {
+    let limits = [Limit::new(1, SECOND), Limit::new(5, HOUR)];
+    let bucket = bench.bucket_under("", algorithm, &limits);
+    let mut tickets = Vec::new();
+    for _ in 0..5 {
+        let reserved = bucket.reserve(1).await;
+        assert!(reserved.allowed, "{reserved:?}");
+        tickets.push(reserved.ticket);
+        bucket.advance(2 * SECOND);
+    }
+    for ticket in tickets {
+        bucket.commit(1, ticket).await;
+    }
+    bucket.advance(5 * SECOND);
+    bucket.refuse(1).await;
 }
 
 /// Ordinary charges are waited for even if reservations are open as well.

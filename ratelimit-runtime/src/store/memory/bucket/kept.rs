@@ -37,7 +37,7 @@ impl CallTime {
         if duration == 0 {
             0
         } else {
-            duration + (self.at - self.now)
+            duration.saturating_add(self.at - self.now)
         }
     }
 }

@@ -129,13 +129,20 @@ impl Sentinels {
             }
         }
         let last = self.known().clone();
-        // Sentinels that were set up anew count from 0.
+        // Sentinels that were set up anew count from 0. Where one goes on naming a server that
+        // cannot be used, its answer must not end the connection to another again and again.
+        let is_named = |known: &&SentinelAnswer| tried.contains(&known.master);
+        let epoch = last
+            .as_ref()
+            .filter(is_named)
+            .map_or(0, |known| known.epoch);
         let others = last.into_iter().chain(outdated);
         for answer in others.filter(|answer| !tried.contains(&answer.master)) {
             match connect(&answer.master).await {
                 Err(failed) => error = Some(failed),
                 connected => {
-                    *self.known() = Some(answer);
+                    let epoch = answer.epoch.max(epoch);
+                    *self.known() = Some(SentinelAnswer { epoch, ..answer });
                     return connected;
                 }
             }

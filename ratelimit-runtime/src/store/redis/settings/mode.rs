@@ -12,7 +12,8 @@ pub enum RedisMode {
     /// Scripts, for every algorithm.
     #[default]
     Scripts,
-    /// Transactions: no `EVAL` and no `EVALSHA` is ever sent. Two algorithms remain:
+    /// Transactions: no `EVAL` and no `EVALSHA` is sent, but for an `EVAL` that does nothing where
+    /// the user may not send `ROLE`. Two algorithms remain:
     ///
     /// - `sliding_window`, with several limits and costs up to 1,000, as a sorted set in optimistic
     ///   transactions: one round trip for a refusal (two if its cost is above 1), two for an

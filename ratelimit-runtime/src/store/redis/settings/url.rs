@@ -160,11 +160,19 @@ impl<'a> Parts<'a> {
 
     /// One server, parsed by the crate `redis`. TLS is left out, because this crate does it.
     fn server(&self, scheme: &str, place: &str) -> Result<Server, StoreError> {
-        let url = format!("{scheme}://{place}?{}", self.query);
+        // The crate would read a plus as a space.
+        let url = format!("{scheme}://{place}?{}", self.query.replace('+', "%2B"));
         let info = url
             .into_connection_info()
             .map_err(|_| self.form.malformed())?;
-        Server::from_info(&info, self.tls.clone())
+        let server = Server::from_info(&info, self.tls.clone())?;
+        match &server.address {
+            // Several hosts are sentinels, or nodes of a cluster.
+            Address::Tcp(TcpAddress { host, .. }) if host.contains(',') => {
+                Err(self.form.malformed())
+            }
+            _ => Ok(server),
+        }
     }
 
     /// The first of several servers, with the login and this database, and the addresses of all.
@@ -175,6 +183,10 @@ impl<'a> Parts<'a> {
     ) -> Result<(Server, Vec<TcpAddress>), StoreError> {
         let authority = self.place.split('/').next().unwrap_or_default();
         let (user, hosts) = authority.split_at(authority.rfind('@').map_or(0, |at| at + 1));
+        // Hosts with logins of their own would be part of the password.
+        if user.matches('@').count() > 1 {
+            return Err(self.form.malformed());
+        }
         let mut all = Vec::new();
         for host in hosts.split(',') {
             let port = host.rsplit_once(':').map_or("", |(_, port)| port);
