@@ -867,6 +867,16 @@ fn what_a_client_sends_is_not_taken_for_another_client() {
 }
 
 #[test]
+fn a_user_name_of_blanks_does_not_say_how_other_lines_are_read() {
+    let blank = COMBINED
+        .replace("- - [", "-   [")
+        .replace("{}", "192.0.2.9");
+    let said = Said::of(&[], blank.replace("{s}", "10") + "\n" + &log(COMBINED));
+    said.finds_three("beside it");
+    assert_eq!(said.left_out(), None, "{}", said.all);
+}
+
+#[test]
 fn the_other_fields_with_addresses_are_said_and_can_be_taken() {
     let agent = r#" "GET /a HTTP/1.1" 200 12 "-" "curl/8""#;
     let access = |head: &str| format!("{head} [10/Oct/2026:11:55:{{s}} +0000]{agent}");

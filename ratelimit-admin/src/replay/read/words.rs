@@ -225,16 +225,17 @@ impl fmt::Display for Place {
     }
 }
 
-/// Which word of most of these lines is the client's address. What the client sends stands behind
-/// it, so the first that can be it is the one.
+/// Which word of most of these lines is the client's address, and what stands behind it in most of
+/// them. What the client sends stands behind it, so the first that can be it is the one.
 pub(super) fn address(lines: &[&str], clients: &Clients) -> Option<Place> {
     let lines = lines.iter().filter_map(|line| Access::of(line));
     let found: Vec<Place> = lines.filter_map(|line| line.address(clients)).collect();
     let votes = |word: usize| found.iter().filter(|found| found.word == word).count();
+    let equal = |place: &Place| found.iter().filter(|found| *found == place).count();
     found
         .iter()
         .copied()
-        .max_by_key(|place| (votes(place.word), Reverse(*place)))
+        .max_by_key(|place| (votes(place.word), Reverse(place.word), equal(place)))
 }
 
 /// The list of addresses that begins with this word of a text, and the text behind it. A comma ends
