@@ -1028,6 +1028,24 @@ fn lines_of_other_columns_are_left_out() {
 }
 
 #[test]
+fn a_value_that_is_the_name_of_a_column_makes_no_header() {
+    for (header, line) in [
+        ("\"time\",\"key\"\n", "\"2026-10-10T11:55:{s}Z\",\"{}\""),
+        ("time;key\n", "\"2026-10-10T11:55:{s}Z\";{}"),
+        ("time,key\n", "[10/Oct/2026:11:55:{s} +0000],{}"),
+        ("time,key\n", "Sat Oct 10 11:55:{s} 2026,{}"),
+        ("", "2026-10-10T11:55:{s}Z,{}"),
+    ] {
+        let sent = log_of(line, ["Date", "time", "t", "start", "@timestamp"]);
+        let all = format!("{header}{sent}{}", log(line));
+        let said = Said::of(&[], all);
+        said.finds_three(line);
+        assert_eq!(said.left_out(), None, "{line}");
+        says(&said.all, "requests: 10, keys: 8, ");
+    }
+}
+
+#[test]
 fn a_field_of_addresses_has_no_other_clients_whoever_names_it() {
     let line = r#"{"time":"2026-10-10T11:55:{s}Z","remote_addr":"{}","http_x_forwarded_for":"{}"}"#;
     let some = [
