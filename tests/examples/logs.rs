@@ -477,7 +477,11 @@ fn logs_are_read_as_docker_stores_them_and_as_arrays() {
         format!("[{}]", json.trim().replace('\n', ",")),
         format!(" [{}]", json.trim().replace('\n', ",").replace(',', ",\n")),
     ] {
-        finds_the_client("an array", &[], array, "`ip`");
+        finds_the_client("an array", &[], &array, "`ip`");
+        finds_the_client("a mark", &[], format!("\u{feff}{array}"), "`ip`");
+        // A reader gets the bytes of such members one by one, as from a pipe.
+        let bytes = array.as_bytes().chunks(1).flat_map(gzip);
+        finds_the_client("one by one", &[], bytes.collect::<Vec<_>>(), "`ip`");
     }
 }
 
@@ -1158,14 +1162,15 @@ fn several_logs_are_merged_in_the_order_of_their_times() {
     );
 }
 
+fn gzip(bytes: impl AsRef<[u8]>) -> Vec<u8> {
+    let mut gzip = GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(bytes.as_ref()).unwrap();
+    gzip.finish().unwrap()
+}
+
 #[test]
 fn logs_are_decompressed_by_their_first_bytes() {
     let log = log(COMBINED);
-    let gzip = |text: &str| {
-        let mut gzip = GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        gzip.write_all(text.as_bytes()).unwrap();
-        gzip.finish().unwrap()
-    };
     // As rotated logs that were joined.
     let (first, rest) = log.split_once('\n').unwrap();
     let joined = [gzip(first), gzip("\n"), gzip(rest)].concat();
