@@ -51,6 +51,9 @@ async fn every_metric_is_emitted_as_it_is_documented() {
     let file = std::env::temp_dir().join(format!("{}.toml", unique("emitted")));
     std::fs::write(&file, "api = \"5/1m\"").unwrap();
     limiter.watch_policies(&file).await.unwrap();
+    // Of a counter that begins at 1, Prometheus sees no increase.
+    let begun = Samples::now();
+    assert!(begun.has("ratelimit_policy_changes_total", &[("change", "refused")]));
     for (text, change) in [
         ("api = \"6/1m\"", "replaced"),
         ("api = \"6/1x\"", "refused"),
