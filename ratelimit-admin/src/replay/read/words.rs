@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::fmt;
 
-use super::client::Clients;
+use super::client::{Clients, ends};
 use super::fields::LINE;
 use super::record::{Record, same};
 use crate::replay::time;
@@ -111,10 +111,7 @@ impl<'a> Access<'a> {
             let begun = word.strip_prefix('[');
             begun.is_some_and(|word| word.starts_with(|c: char| c.is_ascii_digit()))
         };
-        let ends_as_address = |word: &str| {
-            let mut ends = word.char_indices().filter_map(|(at, _)| word.get(at..));
-            ends.any(|end| clients.named(end).is_some())
-        };
+        let ends_as_address = |word: &str| ends(word).any(|end| clients.named(end).is_some());
         let mut pairs = words.windows(2).skip(1);
         is_other
             || words.iter().filter(|word| **word == "-").count() > 2
