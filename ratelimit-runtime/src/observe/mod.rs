@@ -110,8 +110,8 @@ pub(crate) fn failed(rule: Name, error: &RateLimitError) {
     log::failed(rule.as_str(), error);
 }
 
-/// Begins to count changes of files of policies at 0: of a counter that begins at 1, monitoring sees
-/// no increase.
+/// Begins to count changes of files of policies at 0: of a counter that begins at 1, monitoring
+/// sees no increase.
 #[cfg(feature = "watch")]
 pub(crate) fn policies_watched() {
     for change in ["replaced", "refused"] {
