@@ -77,6 +77,9 @@ impl RateLimitError {
     pub(crate) fn public_message(&self) -> String {
         match self {
             Self::Misconfigured(_) => "internal error".to_owned(),
+            Self::CostExceedsLimit { cost, limit, .. } => {
+                format!("a request of cost {cost} is above the limit of {limit}")
+            }
             error => error.to_string(),
         }
     }

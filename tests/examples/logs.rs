@@ -477,7 +477,11 @@ fn logs_are_read_as_docker_stores_them_and_as_arrays() {
         format!("[{}]", json.trim().replace('\n', ",")),
         format!(" [{}]", json.trim().replace('\n', ",").replace(',', ",\n")),
     ] {
-        finds_the_client("an array", &[], array, "`ip`");
+        finds_the_client("an array", &[], &array, "`ip`");
+        finds_the_client("a mark", &[], format!("\u{feff}{array}"), "`ip`");
+        // A reader gets the bytes of such members one by one, as from a pipe.
+        let bytes = array.as_bytes().chunks(1).flat_map(gzip);
+        finds_the_client("one by one", &[], bytes.collect::<Vec<_>>(), "`ip`");
     }
 }
 
@@ -780,11 +784,18 @@ fn hostile_lines_are_left_out_and_control_no_terminal() {
     ] {
         log.extend([hostile, b"\n"].concat());
     }
+    // Each end of a word would be tried as an address, for hours.
+    for second in 10..20 {
+        let user = "a".repeat(200_000);
+        let line = format!("192.0.2.9 - {user} - x [10/Oct/2026:13:55:{second} +0200]");
+        log.extend(format!("{line} \"GET / HTTP/1.1\" 401 1 \"-\" \"-\"\n").bytes());
+    }
     // Bytes that are not UTF-8 are in many user agents.
     log.extend(b"203.0.113.7 - - [10/Oct/2026:13:55:50 +0200] ");
     log.extend(b"\"GET /\xff\0 HTTP/1.1\" 200 1 \"-\" \"\xe9\"");
     let said = Said::of(&[], &log);
-    assert_eq!(said.keys(), [("203.0.113.7".to_owned(), 4)], "{}", said.all);
+    let keys = [("192.0.2.9".to_owned(), 10), ("203.0.113.7".to_owned(), 4)];
+    assert_eq!(said.keys(), keys, "{}", said.all);
     let left_out = said.left_out().unwrap_or_default();
     assert!(
         left_out.starts_with("lines left out: 10; the first is line 6: "),
@@ -864,6 +875,16 @@ fn what_a_client_sends_is_not_taken_for_another_client() {
     let json = log(r#"{"ip":"{}","time":"2026-10-10T11:55:{s}Z"}"#);
     let quoted = "refused: {\"ip\":\"192.0.2.99\",\"time\":1}\n";
     leaves_out("an error that quotes a body", &[], &json, quoted);
+}
+
+#[test]
+fn a_user_name_of_blanks_does_not_say_how_other_lines_are_read() {
+    let blank = COMBINED
+        .replace("- - [", "-   [")
+        .replace("{}", "192.0.2.9");
+    let said = Said::of(&[], blank.replace("{s}", "10") + "\n" + &log(COMBINED));
+    said.finds_three("beside it");
+    assert_eq!(said.left_out(), None, "{}", said.all);
 }
 
 #[test]
@@ -1018,6 +1039,24 @@ fn lines_of_other_columns_are_left_out() {
 }
 
 #[test]
+fn a_value_that_is_the_name_of_a_column_makes_no_header() {
+    for (header, line) in [
+        ("\"time\",\"key\"\n", "\"2026-10-10T11:55:{s}Z\",\"{}\""),
+        ("time;key\n", "\"2026-10-10T11:55:{s}Z\";{}"),
+        ("time,key\n", "[10/Oct/2026:11:55:{s} +0000],{}"),
+        ("time,key\n", "Sat Oct 10 11:55:{s} 2026,{}"),
+        ("", "2026-10-10T11:55:{s}Z,{}"),
+    ] {
+        let sent = log_of(line, ["Date", "time", "t", "start", "@timestamp"]);
+        let all = format!("{header}{sent}{}", log(line));
+        let said = Said::of(&[], all);
+        said.finds_three(line);
+        assert_eq!(said.left_out(), None, "{line}");
+        says(&said.all, "requests: 10, keys: 8, ");
+    }
+}
+
+#[test]
 fn a_field_of_addresses_has_no_other_clients_whoever_names_it() {
     let line = r#"{"time":"2026-10-10T11:55:{s}Z","remote_addr":"{}","http_x_forwarded_for":"{}"}"#;
     let some = [
@@ -1130,14 +1169,15 @@ fn several_logs_are_merged_in_the_order_of_their_times() {
     );
 }
 
+fn gzip(bytes: impl AsRef<[u8]>) -> Vec<u8> {
+    let mut gzip = GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(bytes.as_ref()).unwrap();
+    gzip.finish().unwrap()
+}
+
 #[test]
 fn logs_are_decompressed_by_their_first_bytes() {
     let log = log(COMBINED);
-    let gzip = |text: &str| {
-        let mut gzip = GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        gzip.write_all(text.as_bytes()).unwrap();
-        gzip.finish().unwrap()
-    };
     // As rotated logs that were joined.
     let (first, rest) = log.split_once('\n').unwrap();
     let joined = [gzip(first), gzip("\n"), gzip(rest)].concat();

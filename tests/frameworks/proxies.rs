@@ -11,8 +11,8 @@ use ratelimit_runtime::{
 use tonic::codegen::http;
 use tower::{ServiceExt as _, service_fn};
 
-use crate::ApiKey;
 use crate::servers::{Site, ask};
+use crate::{ApiKey, PER_IP};
 
 /// A header field as it was sent.
 type Field<'a> = (&'static str, &'a [u8]);
@@ -191,6 +191,38 @@ async fn trusted_proxies_of_a_limiter_reach_every_layer_and_layers_override_them
     };
     for (framework, said) in all_say(overridden, "10.0.0.1", fields).await {
         assert_eq!(said, (200, "10.0.0.1".to_owned()), "{framework}");
+    }
+}
+
+/// In the key function of the layer and in the service, on tower without a framework.
+#[tokio::test]
+async fn trusted_proxies_of_a_layer_hold_for_a_client_by_hand() {
+    use tower::Layer as _;
+    let none = TrustedProxies::default;
+    for (of_limiter, of_layer, client) in [
+        (none(), private(), "9.9.9.9"),
+        (private(), none(), "10.0.0.1"),
+    ] {
+        let (tell, told) = std::sync::mpsc::channel();
+        let key = move |request: &http::Request<()>| {
+            let ip = ClientIp::of([10, 0, 0, 1].into(), request.headers()).unwrap();
+            tell.send(ip.to_string()).unwrap();
+            Key::of(&ip)
+        };
+        let limiter = RateLimiter::builder().trusted_proxies(of_limiter);
+        let layer = RateLimitLayer::new()
+            .limiter(limiter.build().unwrap())
+            .trusted_proxies(of_layer)
+            .rule(&PER_IP, key.clone());
+        // A layer further in that has none changes nothing.
+        let service = RateLimitLayer::new().layer(service_fn(move |request| {
+            let _ = key(&request);
+            std::future::ready(Ok::<_, std::convert::Infallible>(http::Response::new(())))
+        }));
+        let request = http::Request::builder().header("x-forwarded-for", "9.9.9.9");
+        let asked = layer.layer(service).oneshot(request.body(()).unwrap());
+        let _ = asked.await.unwrap();
+        assert_eq!(told.try_iter().collect::<Vec<_>>(), [client; 2]);
     }
 }
 

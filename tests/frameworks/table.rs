@@ -467,6 +467,15 @@ async fn a_cost_above_the_limit_has_the_status_that_the_limiter_says() {
         tonic::Code::InvalidArgument,
         "an exhausted client would try again"
     );
+    // Which algorithm would admit it is no matter of clients.
+    let wide = Rule::named("wide", Limit::per_minute(9_000)).with_cost(2_000);
+    let error = limiter.acquire(&wide, &key!("all")).await.unwrap_err();
+    assert!(error.to_string().contains("`token_bucket`"), "{error}");
+    let body = error.to_http_response().into_body();
+    assert!(
+        body.contains("\"a request of cost 2000 is above the limit of 1000\""),
+        "{body}"
+    );
 }
 
 #[test]

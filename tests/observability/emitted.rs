@@ -116,3 +116,25 @@ async fn every_metric_is_emitted_as_it_is_documented() {
         values["state"].len()
     );
 }
+
+/// Of a counter that begins at 1, Prometheus sees no increase.
+#[tokio::test]
+async fn counters_of_rare_events_begin_at_0() {
+    let _alone = ALONE.lock().await;
+    record();
+    let server = RedisServer::start();
+    let limiter = limiter(&server);
+    limiter.ready().await.unwrap();
+    let file = std::env::temp_dir().join(format!("{}.toml", unique("begun")));
+    std::fs::write(&file, "api = \"5/1m\"").unwrap();
+    limiter.watch_policies(&file).await.unwrap();
+    let (begun, address) = (Samples::now(), server.address());
+    std::fs::remove_file(&file).unwrap();
+    for (counter, label, value) in [
+        ("ratelimit_policy_changes_total", "change", "refused"),
+        ("ratelimit_connection_losses_total", "server", &address),
+        ("ratelimit_outages_total", "server", &address),
+    ] {
+        assert!(begun.has(counter, &[(label, value)]), "{counter}");
+    }
+}

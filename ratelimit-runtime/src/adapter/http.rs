@@ -44,9 +44,9 @@ impl KeyRejection {
 }
 
 impl ClientIp {
-    /// The client of a request on a connection from `peer`, behind the proxies that the limiter in
-    /// force [trusts](crate::RateLimiterBuilder::trusted_proxies): for frameworks without a feature
-    /// here.
+    /// The client of a request on a connection from `peer`, behind the proxies of a
+    /// [`RateLimitLayer`](crate::RateLimitLayer) around it, or else of the limiter in force: for
+    /// frameworks without a feature here.
     ///
     /// # Errors
     ///

@@ -26,6 +26,12 @@ tokio::task_local! {
     static SCOPED: Arc<Scope>;
 }
 
+#[cfg(feature = "_layer")]
+tokio::task_local! {
+    /// The proxies that the innermost layer around the running code was given, if any was.
+    static PROXIES: Option<crate::TrustedProxies>;
+}
+
 thread_local! {
     static DEFAULTS: RefCell<Vec<Arc<Scope>>> = const { RefCell::new(Vec::new()) };
 }
@@ -86,14 +92,40 @@ pub(crate) fn responses() -> Arc<crate::Responses> {
     responses.cloned().unwrap_or_default()
 }
 
-/// The proxies that the limiter in force here trusts; none if there is no limiter.
+/// The proxies that a layer around the running code trusts, or else the limiter in force here; none
+/// if there is no limiter.
 #[cfg(feature = "http")]
 pub(crate) fn trusted_proxies() -> crate::TrustedProxies {
     /// One value, because it remembers what has been logged.
     static NONE: LazyLock<crate::TrustedProxies> = LazyLock::new(Default::default);
+    #[cfg(feature = "_layer")]
+    if let Some(proxies) = of_layer() {
+        return proxies;
+    }
     let found = find();
     let proxies = found.explicit().map(|engine| &engine.trusted_proxies);
     proxies.unwrap_or(&NONE).clone()
+}
+
+#[cfg(feature = "_layer")]
+fn of_layer() -> Option<crate::TrustedProxies> {
+    PROXIES.try_with(Clone::clone).ok().flatten()
+}
+
+/// Runs a future in which these proxies are trusted; if they are `None`, those of a layer further
+/// out.
+#[cfg(feature = "_layer")]
+pub(crate) fn behind<F: Future>(
+    proxies: Option<crate::TrustedProxies>,
+    future: F,
+) -> impl Future<Output = F::Output> {
+    PROXIES.scope(proxies.or_else(of_layer), future)
+}
+
+/// [`behind`] for a closure.
+#[cfg(feature = "_layer")]
+pub(crate) fn behind_now<T>(proxies: Option<crate::TrustedProxies>, work: impl FnOnce() -> T) -> T {
+    PROXIES.sync_scope(proxies.or_else(of_layer), work)
 }
 
 #[cold]

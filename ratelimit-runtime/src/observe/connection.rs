@@ -45,6 +45,10 @@ impl ObservedConnection {
             outage: None,
         };
         moved(&connection.server, None, Some(connection.state));
+        // Of a counter that begins at 1, monitoring sees no increase.
+        for counter in [series::LOSSES, series::OUTAGES] {
+            metrics::add(counter, &[("server", &connection.server)], 0);
+        }
         connection
     }
 

@@ -110,6 +110,15 @@ pub(crate) fn failed(rule: Name, error: &RateLimitError) {
     log::failed(rule.as_str(), error);
 }
 
+/// Begins to count changes of files of policies at 0: of a counter that begins at 1, monitoring
+/// sees no increase.
+#[cfg(feature = "watch")]
+pub(crate) fn policies_watched() {
+    for change in ["replaced", "refused"] {
+        metrics::add(series::POLICY_CHANGES, &[("change", change)], 0);
+    }
+}
+
 /// Counts and logs a change of a file of policies, which is in force now, or cannot be used.
 #[cfg(feature = "watch")]
 pub(crate) fn policies_changed(file: &std::path::Path, outcome: &Result<(), RateLimitError>) {

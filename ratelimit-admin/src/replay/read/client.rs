@@ -53,6 +53,19 @@ impl Clients {
     }
 }
 
+/// The most bytes of an address and its port.
+pub(super) const LONGEST_ADDRESS: usize = 50;
+
+/// The texts at the end of this one that may be an address and its port. Lines may have many
+/// thousand bytes, and few of them can be part of one.
+pub(super) fn ends(text: &str) -> impl Iterator<Item = &str> {
+    let can_be = |(_, c): &(usize, char)| c.is_ascii_hexdigit() || ".:[]".contains(*c);
+    let places = text.char_indices().rev().take(LONGEST_ADDRESS);
+    places
+        .take_while(can_be)
+        .filter_map(|(at, _)| text.get(at..))
+}
+
 /// The key of a client, without its last part.
 pub(super) fn masked(key: &str) -> String {
     let network = key

@@ -92,7 +92,11 @@ impl Columns {
             // A line may end with a separator.
             let last = names.iter().rposition(|name| !name.is_empty()).unwrap_or(0);
             let is_named = last > 0 && !names.iter().take(last).any(|name| name.is_empty());
-            let is_header = is_named && names.iter().any(|name| is_time(name));
+            // Other lines have a time, and a client may send what is the name of a column.
+            let form = input.time_format.as_ref();
+            let is_value = |name: &Cow<'_, str>| time::read(name, form, None).is_ok();
+            let is_header =
+                is_named && names.iter().any(|name| is_time(name)) && !names.iter().any(is_value);
             is_header.then(|| Self {
                 names: names.into_iter().map(Cow::into_owned).collect(),
                 separator,
@@ -101,8 +105,7 @@ impl Columns {
         })
     }
 
-    /// Takes the names of a header below the first, as where logs were joined. Other lines have a
-    /// time.
+    /// Takes the names of a header below the first, as where logs were joined.
     pub(super) fn follow(&mut self, line: &str, input: &Input) {
         let begins = |cell: &str| cell.trim_start().starts_with(|c: char| c.is_ascii_digit());
         if self.has_header

@@ -11,7 +11,7 @@ mod source;
 mod words;
 
 use std::fmt::Display;
-use std::io::{self, BufRead, ErrorKind};
+use std::io::{self, BufRead, Cursor, ErrorKind, Read as _};
 
 use indexmap::IndexSet;
 
@@ -120,7 +120,10 @@ impl<'a> Read<'a> {
     /// If the log cannot be read, or its format is unknown. A message quotes a line only if that
     /// holds no key.
     pub(crate) fn add(&mut self, from: impl BufRead, name: Option<&str>) -> io::Result<()> {
-        let mut from = decompressed(from)?;
+        let mut from = with_beginning(decompressed(with_beginning(from)?)?)?;
+        if from.fill_buf()?.starts_with(MARK) {
+            from.consume(MARK.len());
+        }
         self.log.begin();
         let is_json = matches!(self.input.format, None | Some(Format::Json));
         if is_json && is_array(from.fill_buf()?) {
@@ -372,6 +375,20 @@ fn read_by(pattern: &str) -> String {
     let first = first.map(|part| format!(" and the {part} stands first"));
     let first = first.unwrap_or_default();
     format!("If {{address}} is the client in it{first}, this reads it: --pattern {pattern}")
+}
+
+/// The byte order mark of UTF-8.
+const MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// What reads the same, and has in its buffer the bytes that tell a format: a pipe may give them
+/// one by one.
+fn with_beginning(mut from: impl BufRead) -> io::Result<impl BufRead> {
+    const BYTES: usize = 6;
+    let (mut start, mut found) = (Vec::new(), 0);
+    while found < BYTES && from.by_ref().take(1).read_to_end(&mut start)? > 0 {
+        found += usize::from(!start.last().is_some_and(u8::is_ascii_whitespace));
+    }
+    Ok(Cursor::new(start).chain(from))
 }
 
 /// `true` if this is the beginning of an array of objects.

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::fmt;
 
-use super::client::Clients;
+use super::client::{Clients, ends};
 use super::fields::LINE;
 use super::record::{Record, same};
 use crate::replay::time;
@@ -111,10 +111,7 @@ impl<'a> Access<'a> {
             let begun = word.strip_prefix('[');
             begun.is_some_and(|word| word.starts_with(|c: char| c.is_ascii_digit()))
         };
-        let ends_as_address = |word: &str| {
-            let mut ends = word.char_indices().filter_map(|(at, _)| word.get(at..));
-            ends.any(|end| clients.named(end).is_some())
-        };
+        let ends_as_address = |word: &str| ends(word).any(|end| clients.named(end).is_some());
         let mut pairs = words.windows(2).skip(1);
         is_other
             || words.iter().filter(|word| **word == "-").count() > 2
@@ -225,16 +222,17 @@ impl fmt::Display for Place {
     }
 }
 
-/// Which word of most of these lines is the client's address. What the client sends stands behind
-/// it, so the first that can be it is the one.
+/// Which word of most of these lines is the client's address, and what stands behind it in most of
+/// them. What the client sends stands behind it, so the first that can be it is the one.
 pub(super) fn address(lines: &[&str], clients: &Clients) -> Option<Place> {
     let lines = lines.iter().filter_map(|line| Access::of(line));
     let found: Vec<Place> = lines.filter_map(|line| line.address(clients)).collect();
     let votes = |word: usize| found.iter().filter(|found| found.word == word).count();
+    let equal = |place: &Place| found.iter().filter(|found| *found == place).count();
     found
         .iter()
         .copied()
-        .max_by_key(|place| (votes(place.word), Reverse(*place)))
+        .max_by_key(|place| (votes(place.word), Reverse(place.word), equal(place)))
 }
 
 /// The list of addresses that begins with this word of a text, and the text behind it. A comma ends

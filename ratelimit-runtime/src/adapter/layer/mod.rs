@@ -303,7 +303,8 @@ impl<R, P> RateLimitLayer<R, P> {
         R: RequestRules<Q, A>,
     {
         let checks = || self.rules.checks(request).map_err(answer);
-        self.within(|| answering_now(copy.cloned(), checks))
+        let checks = || answering_now(copy.cloned(), checks);
+        self.within(|| find::behind_now(self.proxies.clone(), checks))
     }
 
     /// Runs the future that answers a request. Gives the answer, and the decisions made meanwhile.
@@ -312,10 +313,10 @@ impl<R, P> RateLimitLayer<R, P> {
         copy: Option<Arc<Parts>>,
         answer: F,
     ) -> impl Future<Output = (F::Output, HeaderUpdate)> + use<R, P, F> {
-        let limiter = self.limiter.clone();
+        let (limiter, proxies) = (self.limiter.clone(), self.proxies.clone());
         async move {
             let all = async {
-                let answer = answering(copy, answer);
+                let answer = find::behind(proxies, answering(copy, answer));
                 let (answer, decisions) = observe::collect_by_rule(answer).await;
                 (
                     answer,

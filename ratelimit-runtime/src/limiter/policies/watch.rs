@@ -35,6 +35,7 @@ pub(in crate::limiter) async fn start(
         }
         sleep(PERIOD).await;
     }
+    observe::policies_watched();
     tokio::spawn(follow(Arc::downgrade(engine), file, readings));
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::cell::LazyCell;
 use std::str::FromStr;
 
 pub(super) use self::suggested::suggested;
-use super::client::Clients;
+use super::client::{Clients, LONGEST_ADDRESS, ends};
 use super::record::Record;
 use super::words::quote;
 use crate::replay::time::{self, Form};
@@ -40,9 +40,6 @@ const TIME: &str = "time";
 
 /// The most words of a time.
 const LONGEST_TIME: usize = 6;
-
-/// The most bytes of an address and its port.
-const LONGEST_ADDRESS: usize = 50;
 
 impl FromStr for Pattern {
     type Err = String;
@@ -216,12 +213,7 @@ impl Pattern {
         else {
             return 0;
         };
-        // The value that the text behind the first field follows may end with that of another.
-        let length = match (&*first.name, clients.named(value)) {
-            (TIME, _) => value.len()..=value.len(),
-            (_, Some(_)) => 1..=LONGEST_ADDRESS,
-            _ => 0..=0,
-        };
+        let is_first = !first.name.is_empty() && clients.named(value).is_some();
         let Some((_, from)) = after(line, &self.head).and_then(|text| first.value(text)) else {
             return 0;
         };
@@ -238,16 +230,22 @@ impl Pattern {
                 return false;
             };
             values.insert(0, "");
-            length.clone().any(|length| {
-                let start = before.len().checked_sub(length);
-                let end = start.and_then(|start| before.get(start..));
-                end.is_some_and(|end| {
-                    if let Some(first) = values.first_mut() {
-                        *first = end;
-                    }
-                    is_request(&values)
-                })
-            })
+            let mut is_request = |end| {
+                if let Some(first) = values.first_mut() {
+                    *first = end;
+                }
+                is_request(&values)
+            };
+            // What stands in front of the text may end with the first value of another line.
+            match &*first.name {
+                TIME => {
+                    let start = before.len().checked_sub(value.len());
+                    let end = start.and_then(|start| before.get(start..));
+                    end.is_some_and(is_request)
+                }
+                _ if is_first => ends(before.trim_ascii_end()).any(is_request),
+                _ => is_request(""),
+            }
         };
         occurrences(from, text).filter(begins).count()
     }
