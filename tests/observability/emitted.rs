@@ -47,7 +47,11 @@ async fn every_metric_is_emitted_as_it_is_documented() {
         .reserve(&rule, &Key::of("alice"))
         .await
         .unwrap();
-    costly.commit(5);
+    // One more unit than the call has reserved is left, and two more are a debt.
+    costly.commit(6);
+    let dropped = || Samples::now().sum("ratelimit_cost_dropped_total", &[]);
+    crate::redis_server::until("cost is dropped", || dropped() > 0.0).await;
+    assert!((dropped() - 2.0).abs() < 0.1, "units, not calls");
     let file = std::env::temp_dir().join(format!("{}.toml", unique("emitted")));
     std::fs::write(&file, "api = \"5/1m\"").unwrap();
     limiter.watch_policies(&file).await.unwrap();
