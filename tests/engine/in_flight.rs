@@ -362,6 +362,7 @@ async fn in_an_outage_concurrent_holds_within_the_process() {
         is_full(&local.enter(&TWO, &alice()).await),
         "one from before the outage, one from now"
     );
+    assert!(!local.peek(&TWO, &alice()).await.unwrap().is_allowed());
     let unchecked: Vec<_> = [
         allow.enter(&TWO, &alice()).await,
         allow.enter(&TWO, &alice()).await,

@@ -11,6 +11,7 @@ use std::time::Duration;
 use ratelimit_runtime::store::{
     Answer, Capabilities, Feature, Request, Settled, StoreError, StoreErrorKind, Verdict,
 };
+use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
     Algorithm, Key, Limit, MemoryStore, OnUnavailable, Policy, RateLimitError, RateLimiter, Rule,
     Store, rate_limit,
@@ -551,6 +552,25 @@ async fn a_store_of_another_crate_blocks_where_its_limit_alone_refuses() {
     assert!(limiter.reset(&second(), &Key::global()).await.unwrap());
     assert_eq!(is_blocked().await, (true, true));
     assert_eq!(left(&limiter, &second()).await, MAX);
+}
+
+/// The store that says nothing might have refused the call, too.
+#[tokio::test]
+async fn a_store_of_another_crate_does_not_block_in_the_outage_of_another() {
+    let foreign = Foreign::limiter(&[Feature::Reserve, Feature::Block]);
+    let store = FaultyStore::new(MemoryStore::new());
+    let limiter = RateLimiter::builder()
+        .store(store.clone())
+        .on_unavailable(OnUnavailable::Allow)
+        .build()
+        .unwrap();
+    for _ in 0..MAX {
+        let _ = foreign.acquire(&first(), &Key::global()).await.unwrap();
+    }
+    store.fail();
+    blocking(&foreign, &limiter).await.unwrap_err();
+    let peeked = foreign.peek(&first(), &Key::global()).await.unwrap();
+    assert!(!peeked.is_blocked());
 }
 
 /// The output of a future that no runtime drives.

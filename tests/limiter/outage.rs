@@ -331,3 +331,20 @@ async fn reset_and_unblock_in_an_outage_are_for_this_process() {
     sleep(Duration::from_secs(60)).await;
     assert_eq!(attempt().await.unwrap().source(), Source::Store);
 }
+
+/// What has counted since is not in the store.
+#[tokio::test]
+async fn a_reset_after_an_outage_says_what_this_process_has_counted() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let limiter = RateLimiter::builder()
+        .store(store.clone())
+        .on_unavailable(Local)
+        .build()
+        .unwrap();
+    store.fail();
+    let counted = limiter.acquire(&RULE, &Key::global()).await.unwrap();
+    assert_eq!(counted.source(), Source::Fallback);
+    store.heal();
+    assert!(limiter.reset(&RULE, &Key::global()).await.unwrap());
+    assert!(!limiter.reset(&RULE, &Key::global()).await.unwrap());
+}

@@ -225,6 +225,16 @@ async fn a_wrong_first_file_is_an_error_and_can_be_tried_again() {
             .await
             .contains("neither `.toml` nor `.json`")
     );
+    std::os::unix::fs::symlink("/dev/null", folder.0.join("device.toml")).unwrap();
+    let device = error(&limiter, &folder.0.join("device.toml")).await;
+    assert!(device.contains("it is not a file"), "{device}");
+    // What is read of a long file is complete.
+    folder.write(
+        "long.toml",
+        &format!("login = \"2/1m\"\n#{}", "x".repeat(16 * 1024 * 1024)),
+    );
+    let long = error(&limiter, &folder.0.join("long.toml")).await;
+    assert!(long.contains("longer than 16 MiB"), "{long}");
     // A caller that gave up waiting for the first reading does not watch it.
     {
         let first = limiter.watch_policies(&file);

@@ -12,6 +12,19 @@ use crate::samples::{Samples, record};
 use crate::support::redis::RedisServer;
 use crate::support::unique;
 
+/// Of a rule of two units an hour: two more than its debt may be.
+async fn drop_cost(rule: &Rule) {
+    let costly = RateLimiter::memory()
+        .reserve(rule, &Key::of("alice"))
+        .await
+        .unwrap();
+    // One more unit than the call has reserved is left, and two more are a debt.
+    costly.commit(6);
+    let dropped = || Samples::now().sum("ratelimit_cost_dropped_total", &[]);
+    crate::redis_server::until("cost is dropped", || dropped() > 0.0).await;
+    assert!((dropped() - 2.0).abs() < 0.1, "units, not calls");
+}
+
 #[tokio::test]
 async fn every_metric_is_emitted_as_it_is_documented() {
     let _alone = ALONE.lock().await;
@@ -43,11 +56,7 @@ async fn every_metric_is_emitted_as_it_is_documented() {
             .await
             .unwrap(),
     );
-    let costly = RateLimiter::memory()
-        .reserve(&rule, &Key::of("alice"))
-        .await
-        .unwrap();
-    costly.commit(5);
+    drop_cost(&rule).await;
     let file = std::env::temp_dir().join(format!("{}.toml", unique("emitted")));
     std::fs::write(&file, "api = \"5/1m\"").unwrap();
     limiter.watch_policies(&file).await.unwrap();

@@ -84,6 +84,25 @@ async fn a_check_is_one_command_and_so_is_a_stack() {
     }
 }
 
+/// The first charges of keys that share a command count for as long as any.
+#[tokio::test]
+async fn keys_that_are_charged_together_live_as_long_as_they_count() {
+    let server = RedisServer::start();
+    let store = on(&server).await;
+    let limits = [Limit::new(2, MINUTE * 60)];
+    for algorithm in [Algorithm::SlidingWindow, Algorithm::SlidingCounter] {
+        let keys: Vec<_> = (0..32).map(|key| format!("{key}{algorithm}")).collect();
+        let charge = |key| store.acquire(Request::new(str::as_bytes(key), algorithm, &limits));
+        let verdicts = join_all(keys.iter().map(|key| charge(key))).await;
+        for (verdict, key) in verdicts.into_iter().zip(&keys) {
+            let counts = verdict.unwrap().reset_after_us / 1_000;
+            let lives = server.number(&["PTTL", key]);
+            let (counts, slack) = (i64::try_from(counts).unwrap(), 10_000);
+            assert!(lives > counts - slack, "{algorithm}: {lives} of {counts}");
+        }
+    }
+}
+
 /// Polls once, as a caller does who is dropped then.
 fn poll_once(answer: &mut Answer<'_, Verdict>) {
     assert!(

@@ -65,6 +65,8 @@ enum Step {
     Rewind {
         micros: u64,
     },
+    /// To the moment when the key ends on Redis.
+    Expire,
 }
 
 /// What an admission reserves.
@@ -252,6 +254,7 @@ fn steps((cost, pause): Sizes) -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Step::Unblock),
         1 => Just(Step::Reset),
         8 => pause.prop_map(|micros| Step::Advance { micros }),
+        2 => Just(Step::Expire),
         1 => prop_oneof![1_u64..1_000, 1_u64..3_000_000].prop_map(|micros| Step::Rewind { micros }),
     ];
     prop::collection::vec(step, 1..60)
@@ -520,6 +523,29 @@ fn redis_decides_as_memory_does_what_once_differed() {
                 acquire(1, 1),
                 late,
                 acquire(0, 3),
+            ],
+        ),
+        // The key ends with the window behind that of its last charge.
+        (
+            all,
+            day(2),
+            vec![
+                acquire(0, 1),
+                advance(DAY),
+                acquire(0, 1),
+                Step::Expire,
+                acquire(0, 2),
+            ],
+        ),
+        // A block by a rate of which less would still count.
+        (
+            buckets,
+            vec![limit(&[10, 1], DAY, None)],
+            vec![
+                acquire(1, 1),
+                Step::Block { micros: 1_000 },
+                Step::Expire,
+                acquire(1, 1),
             ],
         ),
         // A window of which all is given back beside an open reservation.

@@ -53,6 +53,35 @@ async fn a_policy_says_how_many_calls_may_be_in_flight_and_changes_that() {
     assert_eq!(table, "1000/1h concurrent 2 lease 10s".parse().unwrap());
 }
 
+#[rate_limit(limiter = limiter, key = "<user>", policy = "export", concurrent = most)]
+async fn export_at_most(
+    limiter: &RateLimiter,
+    user: &str,
+    most: u64,
+    ends: &Notify,
+) -> Result<(), RateLimitError> {
+    ends.notified().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_policy_says_how_many_calls_may_be_in_flight_where_a_call_does() {
+    let limiter = RateLimiter::memory();
+    let ends = Notify::new();
+    for (policy, at_most) in [("1000/1h", 3), ("1000/1h concurrent 2", 2)] {
+        let policy = policy.parse().unwrap();
+        limiter.set_policies([("export", policy)]).unwrap();
+        let mut running: Vec<_> = (0..4)
+            .map(|_| Box::pin(export_at_most(&limiter, "alice", 3, &ends)))
+            .collect();
+        let mut pending = 0;
+        for call in &mut running {
+            pending += usize::from(futures_util::poll!(call).is_pending());
+        }
+        assert_eq!(pending, at_most);
+    }
+}
+
 #[tokio::test]
 async fn a_policy_with_concurrent_is_misconfigured_for_a_rule_without() {
     for policy in ["5/1h concurrent 2", "5/1h lease 10s"] {

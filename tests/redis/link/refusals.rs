@@ -119,6 +119,26 @@ async fn codes_are_found_inside_the_errors_of_scripts_in_every_version() {
             "CLUSTERDOWN The cluster is down".to_owned(),
         ),
         (
+            Unavailable,
+            "BUSY",
+            "BUSY Redis is busy running a script. ".to_owned(),
+        ),
+        (
+            Unavailable,
+            "LOADING",
+            "LOADING Redis is loading the dataset in memory".to_owned(),
+        ),
+        (
+            Unavailable,
+            "MASTERDOWN",
+            format!("{IN_SCRIPT} -MASTERDOWN Link with MASTER is down "),
+        ),
+        (
+            Unavailable,
+            "TRYAGAIN",
+            "TRYAGAIN Multiple keys request during rehashing of slot".to_owned(),
+        ),
+        (
             Misconfigured,
             "is no sentinel",
             "ERR unknown command 'SENTINEL', with args: 'alice' ".to_owned(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ratelimit_runtime::__private::BuiltInStore as _;
+use ratelimit_runtime::__private::{BuiltInStore as _, PermitRequest};
 use ratelimit_runtime::RedisStore;
 use tokio::task::JoinSet;
 
@@ -41,6 +41,29 @@ async fn a_permit_is_stored_as_a_member_that_expires_with_its_lease() {
         0,
         "the last one that is released takes the key along"
     );
+}
+
+/// A policy may shorten the lease of later permits.
+#[tokio::test]
+async fn a_permit_of_a_shorter_lease_leaves_the_others_as_they_are() {
+    let (server, key) = (shared(), unique("leases"));
+    let store = on(server).await;
+    let (long, short) = (
+        PermitRequest {
+            lease: Duration::from_secs(60),
+            ..permit(&key, 2)
+        },
+        permit(&key, 2),
+    );
+    for permit in [&long, &short] {
+        assert!(acquire(&store, permit).await.unwrap().is_acquired());
+    }
+    let left = server.number(&["PTTL", &key]);
+    assert!((50_000..=60_001).contains(&left), "{left}");
+    for permit in [&long, &short] {
+        store.release_permit(permit);
+    }
+    gone(server, &key).await;
 }
 
 /// A call that ends and one that begins are in order, though nothing waits until the

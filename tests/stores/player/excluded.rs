@@ -1,8 +1,8 @@
 //! What a play leaves out, and which fields of two answers may differ, each with its reason.
 //! Everything else is asked of both stores and is equal.
 
-use ratelimit_runtime::Algorithm;
 use ratelimit_runtime::store::{Feature, Verdict};
+use ratelimit_runtime::{Algorithm, Limit};
 
 use super::Column;
 use super::play::Play;
@@ -18,6 +18,8 @@ pub(super) enum Part {
     LowerMax,
     SettlingAgain,
     SettingBack,
+    /// A key on Redis that ends by the clock of the steps.
+    KeyEnd,
 }
 
 struct LeftOut {
@@ -78,6 +80,12 @@ const LEFT_OUT: &[LeftOut] = &[
                 && play.kind.column == Column::Scripts
         },
         because: "memory may have let go of what had drained when a block was set or ended",
+    },
+    LeftOut {
+        part: Part::KeyEnd,
+        if_so: |play| play.shape.largest_cost == Limit::MAX_COUNT,
+        because: "windows of years would soon pass the last moment that the clock can say, and a \
+                  block lets a bucket of two years end a tick of its time too early",
     },
 ];
 

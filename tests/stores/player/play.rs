@@ -12,7 +12,8 @@ use ratelimit_runtime::{Limit, MemoryStore};
 use tokio::runtime::Runtime;
 
 use super::excluded::{Circumstances, Part, assert_same, left_out};
-use super::{Kind, Reserves, Shape, Step, capacity};
+use super::{Column, Kind, Reserves, Shape, Step, capacity};
+use crate::support::redis::{Link, shared};
 use crate::support::unique;
 
 /// A call that both stores have admitted.
@@ -45,10 +46,55 @@ pub(super) struct Play<'a> {
     cached: u64,
     pub(super) is_blocked_by_hand: bool,
     was_set_back: bool,
+    life: Option<KeyLife>,
 }
 
-/// Keys on Redis live for a second longer than they have to by the clock of the steps, and expire
-/// by the server's.
+/// The life of the key on Redis, which ends by the clock of the steps: its expiry is taken over.
+struct KeyLife {
+    link: Link,
+    stored: String,
+    passed: Duration,
+    ends: Option<Duration>,
+    has_ended: bool,
+}
+
+impl KeyLife {
+    /// Of a key that was last written behind this moment.
+    fn written(&mut self, began: Instant) {
+        let left = self.link.send(&["PTTL", &self.stored]).unwrap();
+        // Where it is negative, the key has none, as it was taken over before.
+        if let Ok(left) = left.parse() {
+            self.link.send(&["PERSIST", &self.stored]).unwrap();
+            let since = began.elapsed() + Duration::from_millis(1);
+            let left = (Duration::from_millis(left) + since).saturating_sub(LONGER);
+            self.ends = Some(self.passed + left);
+            self.has_ended = false;
+        }
+    }
+
+    fn left(&self) -> Duration {
+        self.ends
+            .map_or(Duration::ZERO, |ends| ends.saturating_sub(self.passed))
+    }
+
+    fn advance(&mut self, time: Duration) {
+        self.passed += time;
+        if self.ends.is_some_and(|ends| ends <= self.passed) {
+            self.link.send(&["DEL", &self.stored]).unwrap();
+            self.has_ended = true;
+        }
+    }
+}
+
+impl Drop for KeyLife {
+    fn drop(&mut self) {
+        let _ = self.link.send(&["DEL", &self.stored]);
+    }
+}
+
+/// Keys on Redis live for so much longer than they have to by the clock of the steps, and expire by
+/// the server's.
+const LONGER: Duration = Duration::from_secs(1);
 const KEYS_LAST: Duration = Duration::from_millis(900);
 /// The most plays of the same steps, where the machine stands still in each that fails.
 const PLAYS: u32 = 10;
@@ -82,6 +128,19 @@ async fn play_once(
     shape: &Shape,
     steps: &[Step],
 ) -> u64 {
+    let key = unique("differential");
+    let life = |suffix| KeyLife {
+        link: shared().connect(),
+        stored: format!("{key}{suffix}"),
+        passed: Duration::ZERO,
+        ends: None,
+        has_ended: false,
+    };
+    let life = match kind.column {
+        Column::Scripts => Some(life("")),
+        Column::Transactions => Some(life("%log")),
+        Column::DenyCache => None,
+    };
     let mut play = Play {
         redis,
         memory: MemoryStore::new().with_clock(clock.clone()),
@@ -89,7 +148,7 @@ async fn play_once(
         declared: redis.capabilities(),
         kind,
         shape,
-        key: unique("differential"),
+        key,
         limits: Vec::new(),
         context: String::new(),
         highest: 0,
@@ -99,12 +158,18 @@ async fn play_once(
         cached: 0,
         is_blocked_by_hand: false,
         was_set_back: false,
+        life,
     };
     for (at, step) in steps.iter().enumerate() {
         let left_out: Vec<_> = left_out(&play).collect();
         play.context = format!("step {at} of {steps:?} under {shape:?} without {left_out:?}");
+        let began = Instant::now();
         if !play.step(step).await {
             break;
+        }
+        let is_left_out = play.was_set_back || play.leaves_out(Part::KeyEnd);
+        if let Some(life) = play.life.as_mut().filter(|_| !is_left_out) {
+            life.written(began);
         }
     }
     play.cached
@@ -138,7 +203,8 @@ impl Play<'_> {
             Step::Block { micros } => self.block(Duration::from_micros(micros)).await,
             Step::Unblock => self.unblock().await,
             Step::Reset => self.reset().await,
-            Step::Advance { micros } => self.clock.advance(Duration::from_micros(micros)),
+            Step::Advance { micros } => self.advance(Duration::from_micros(micros)),
+            Step::Expire => self.advance(self.life.as_ref().map_or(Duration::ZERO, KeyLife::left)),
             Step::Rewind { micros } => self.set_back(Duration::from_micros(micros)),
         }
         true
@@ -320,9 +386,22 @@ impl Play<'_> {
         self.settled.clear();
     }
 
+    fn advance(&mut self, time: Duration) {
+        self.clock.advance(time);
+        if let Some(life) = &mut self.life {
+            life.advance(time);
+        }
+    }
+
     fn set_back(&mut self, time: Duration) {
-        if !self.leaves_out(Part::SettingBack) {
+        // By a clock that was set back, what a key holds counts for longer than the key lives, and
+        // what memory still holds of a key that has ended counts again.
+        let has_ended = self.life.as_ref().is_some_and(|life| life.has_ended);
+        if !self.leaves_out(Part::SettingBack) && !has_ended {
             self.was_set_back = true;
+            if let Some(life) = &mut self.life {
+                life.ends = None;
+            }
             self.clock.step_back(time);
         }
     }

@@ -169,6 +169,9 @@ mod tests {
             r#"limits = ["9/1s", "99/1d"], prefetch = "20ms", concurrent = 5, wait = "1s""#,
             r#"policy = "login", prefetch = "10s", count = "all""#,
             r#"window = "day", max = 3, algorithm = "fixed_window", zone = "Europe/Berlin""#,
+            // A log holds so much of a call.
+            r#"window = "1m", max = 2_000, cost = 1_000"#,
+            r#"window = "1m", max = 1_000, cost = estimate(email), actual_cost = |r| r.tokens"#,
         ] {
             assert_eq!(errors(arguments), [""; 0], "{arguments}");
         }
