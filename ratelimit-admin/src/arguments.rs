@@ -15,7 +15,7 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgGroup, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use clap_complete::Shell;
-use ratelimit_runtime::{Algorithm, Key, Limit, ParseError, Policy, Rule};
+use ratelimit_runtime::{Algorithm, Key, Limit, ParseError, Policy, RateLimiter, Rule};
 use serde_json::{Map, Value};
 
 use crate::escapes::unescaped;
@@ -294,22 +294,10 @@ fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| error.to_string())
 }
 
-/// The policies in a file, of JSON if its name says so, else of TOML.
+/// The policies in a file, as a service reads it.
 pub(crate) fn policies_in(file: &Path) -> Result<HashMap<String, Policy>, String> {
-    let text = std::fs::read_to_string(file).map_err(|error| in_file(file, &error))?;
-    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    if file
-        .extension()
-        .is_some_and(|extension| extension == "json")
-    {
-        serde_json::from_str(text).map_err(|error| in_file(file, &error))
-    } else {
-        toml::from_str(text).map_err(|error| in_file(file, &error))
-    }
-}
-
-fn in_file(file: &Path, why: &dyn std::fmt::Display) -> String {
-    format!("the policies in {}: {why}", file.display())
+    let policies = RateLimiter::policies_in(file).map_err(|error| error.to_string())?;
+    Ok(policies.into_iter().collect())
 }
 
 impl RuleArgs {
@@ -370,11 +358,11 @@ impl RuleArgs {
         policies.remove(name).ok_or_else(|| {
             let mut names: Vec<_> = policies.into_keys().collect();
             names.sort();
-            let why = format!(
-                "there is no `{name}` among them, only {}; say --policy NAME",
+            format!(
+                "{} has no `{name}`, only {}; say --policy NAME",
+                file.display(),
                 names.join(", ")
-            );
-            in_file(file, &why)
+            )
         })
     }
 

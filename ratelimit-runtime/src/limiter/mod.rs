@@ -386,6 +386,18 @@ impl RateLimiter {
         policies::watch::start(&self.engine, path.into()).await
     }
 
+    /// The policies in a file, as [`watch_policies`](Self::watch_policies) reads it: for operators'
+    /// tools.
+    #[cfg(feature = "watch")]
+    #[doc(hidden)]
+    pub fn policies_in(
+        path: impl Into<std::path::PathBuf>,
+    ) -> Result<Vec<(String, Policy)>, RateLimitError> {
+        let file = policies::file::PolicyFile::new(path.into())?;
+        let policies = file.policies(&file.read());
+        policies.map_err(RateLimitError::misconfigured)
+    }
+
     /// Checks that the limiter has policies of these names: those that attributes and rules use. A
     /// service that calls this when it starts does not meet a misspelt name at its first request.
     /// From then on a set that lacks one of them is refused, as is one that lacks a policy that a

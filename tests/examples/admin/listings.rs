@@ -75,6 +75,18 @@ fn a_file_of_policies_gives_limits_and_overrides() {
     for (name, text) in [("policies.toml", toml), ("policies.json", json)] {
         has_limits_and_overrides(&bench, &File::new(name, text));
     }
+    // What a service does not take is no answer here.
+    let twice = r#"{ "api": "5/1m", "api": "50/1m" }"#;
+    for (name, text, why) in [
+        ("twice.json", twice, "api"),
+        ("empty.toml", "", "it holds no policy"),
+        ("policies", toml, "neither `.toml` nor `.json`"),
+    ] {
+        let file = File::new(name, text);
+        let args = ["peek", "my.api", "7", "--policies", file.path()];
+        let said = fails(2, &bench.with(&args));
+        assert!(said.contains(name) && said.contains(why), "{said}");
+    }
 }
 
 fn has_limits_and_overrides(bench: &Bench, file: &File) {
@@ -96,7 +108,7 @@ fn has_limits_and_overrides(bench: &Bench, file: &File) {
     assert_eq!(bench.json(&of("reset", "7"))["changed"], true);
     let said = fails(2, &bench.with(&["list", "my.api", "--policies", path]));
     assert!(
-        said.contains("no `my.api` among them, only api; say --policy"),
+        said.contains("has no `my.api`, only api; say --policy"),
         "{said}"
     );
 }

@@ -9,6 +9,7 @@ use ratelimit_runtime::RedisStore;
 use tokio::runtime::{Builder, Runtime};
 
 use super::{LEASE, acquire, in_time, members, permit};
+use crate::support::proxy::Proxy;
 use crate::support::redis::{RedisServer, shared};
 use crate::support::unique;
 
@@ -82,5 +83,21 @@ fn releases_before_the_store_is_dropped_are_still_sent() {
         drop(store);
         tokio::time::sleep(Duration::from_millis(200)).await;
     });
+    assert!(members(server, &key).is_empty());
+}
+
+/// So a process that waits for it before it ends leaves none behind.
+#[tokio::test]
+async fn settled_waits_until_the_server_has_taken_permits_back() {
+    let server = shared();
+    let proxy = Proxy::start(server.port()).await;
+    let (store, key) = (proxy.store(), unique("settled"));
+    store.ready().await.unwrap();
+    let held = permit(&key, 1);
+    assert!(acquire(&store, &held).await.unwrap().is_acquired());
+    proxy.delay(Duration::from_millis(50));
+    store.release_permit(&held);
+    assert!(!members(server, &key).is_empty(), "it is on its way");
+    store.settled().await.unwrap();
     assert!(members(server, &key).is_empty());
 }

@@ -30,6 +30,9 @@ use crate::replay::time::{self, Part};
 /// The number of lines that the format and the fields of a log are found by.
 const SAMPLE: usize = 100;
 
+/// The longest line that a pattern is suggested by, in bytes: a client may have made it long.
+const LONGEST_SAMPLE: usize = 4_096;
+
 /// How often a line is stored in a field of another at most, as by Docker and a collector.
 const MOST_WRAPPERS: usize = 3;
 
@@ -237,7 +240,7 @@ impl<'a> Read<'a> {
         let lines = lines.iter().zip(&inner);
         let lines: Vec<_> = lines
             .map(|(line, inner)| inner.as_deref().unwrap_or(line))
-            .filter(|line| !line.starts_with('{'))
+            .filter(|line| !line.starts_with('{') && line.len() <= LONGEST_SAMPLE)
             .collect();
         pattern::suggested(&lines, self.input.time_format.as_ref(), &self.clients)
     }

@@ -12,17 +12,17 @@ const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
 /// A file by its path, at which each reading may find another file.
 #[derive(Debug)]
-pub(super) struct PolicyFile {
+pub(in crate::limiter) struct PolicyFile {
     pub(super) path: PathBuf,
     parse: fn(&str) -> Result<Entries<Policy>, String>,
 }
 
 /// The content of a file, or the reason why it cannot be read.
-pub(super) type Reading = Result<Vec<u8>, String>;
+pub(in crate::limiter) type Reading = Result<Vec<u8>, String>;
 
 impl PolicyFile {
     /// The file of this path, whose extension names the format.
-    pub(super) fn new(path: PathBuf) -> Result<Self, RateLimitError> {
+    pub(in crate::limiter) fn new(path: PathBuf) -> Result<Self, RateLimitError> {
         let parse = match path.extension().and_then(|extension| extension.to_str()) {
             Some("toml") => |text: &_| toml::from_str(text).map_err(|error| error.to_string()),
             Some("json") => {
@@ -40,7 +40,7 @@ impl PolicyFile {
     }
 
     /// Reads it, which may block.
-    pub(super) fn read(&self) -> Reading {
+    pub(in crate::limiter) fn read(&self) -> Reading {
         let read = || {
             // To open a pipe would wait for its writer.
             if !fs::metadata(&self.path)?.is_file() {
@@ -60,7 +60,10 @@ impl PolicyFile {
     }
 
     /// The policies that were read; or an error message, with the path and the place in the file.
-    pub(super) fn policies(&self, reading: &Reading) -> Result<Vec<(String, Policy)>, String> {
+    pub(in crate::limiter) fn policies(
+        &self,
+        reading: &Reading,
+    ) -> Result<Vec<(String, Policy)>, String> {
         let parsed = reading.as_ref().map_err(Clone::clone).and_then(|bytes| {
             let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
             // Editors begin files with a byte order mark.

@@ -1,7 +1,7 @@
 //! Replaces the policies of a limiter, after checking that its store can keep the new ones.
 
 #[cfg(feature = "watch")]
-mod file;
+pub(super) mod file;
 #[cfg(feature = "watch")]
 pub(super) mod watch;
 
