@@ -193,3 +193,19 @@ impl SlotMap {
         self.owners.iter().all(Option::is_some)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A node that lies may redirect each call to another address.
+    #[test]
+    fn nodes_that_only_redirections_name_are_bounded() {
+        let mut map = SlotMap::empty();
+        for port in 1..=u16::MAX {
+            let host = "node".to_owned();
+            drop(map.master(TcpAddress { host, port }));
+        }
+        assert!(map.masters.len() <= MASTERS, "{}", map.masters.len());
+    }
+}
