@@ -223,3 +223,28 @@ async fn eight_times_as_many_keys_take_no_more_than_some_eight_times_as_long() {
         assert!(many < 24 * few, "{shape}: {few:?}, {many:?}");
     }
 }
+
+/// All callers of a limiter join queues under one lock.
+#[tokio::test(start_paused = true)]
+async fn stacks_of_hundreds_of_keys_that_wait_keep_no_other_caller_waiting() {
+    let limiter = RateLimiter::memory();
+    let own = Rule::new("own", Limit::per_minute(1_000));
+    let of_all = Rule::new("of_all", Limit::per_minute(1)).with_wait(MINUTE);
+    let global = Key::global();
+    let _ = limiter.acquire(&of_all, &global).await.unwrap();
+    let keys: Vec<Key> = (0..300).map(|id| Key::of(&id)).collect();
+    let call = || {
+        let calls = keys.iter().map(|key| (&own, key));
+        limiter.acquire_all(calls.chain([(&of_all, &global)]))
+    };
+    let mut waiting: Vec<_> = (0..400).map(|_| Box::pin(call())).collect();
+    let mut took = Vec::new();
+    for calls in waiting.chunks_mut(100) {
+        let before = spent();
+        for call in calls {
+            assert!(futures_util::poll!(call).is_pending());
+        }
+        took.push(spent() - before);
+    }
+    assert!(took[3] < 3 * took[0], "{took:?}");
+}

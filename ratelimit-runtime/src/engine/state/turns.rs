@@ -13,6 +13,7 @@
 //! arrives between two looks at the queue is not lost: [`Notify`] keeps one notification until it
 //! is awaited, and a caller that wakes looks at the queue, so a surplus notification does no harm.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasher as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -69,6 +70,8 @@ struct Queues {
 /// The callers that wait for one key, by number; never empty. The first has the turn.
 struct KeyQueue {
     waiters: BTreeMap<u64, Waiter>,
+    /// The number of waiters whose stacks have another key, by the hash of that key.
+    beside: HashMap<u64, u64>,
     /// The most callers that have the turn, from the first on; at least 1.
     at_once: usize,
     wakes_in_a_row: u8,
@@ -128,8 +131,8 @@ impl Turns {
         }
         let others = others.map(|(other, most)| {
             let hash = queues.by_key.hasher().hash_one(other);
-            let of_other = queue.map_or(0, |queue| queue.number_beside(hash));
-            (of_other < most).then_some(hash)
+            let of_other = queue.and_then(|queue| queue.beside.get(&hash));
+            (of_other.copied().unwrap_or(0) < most).then_some(hash)
         });
         let others = others.collect::<Option<Arc<[u64]>>>()?;
         self.waiting.fetch_add(1, Ordering::Relaxed);
@@ -176,6 +179,7 @@ impl Queues {
         let now = Instant::now();
         let queue = self.by_key.entry(key.into()).or_insert_with(|| KeyQueue {
             waiters: BTreeMap::new(),
+            beside: HashMap::new(),
             at_once: 1,
             wakes_in_a_row: 0,
         });
@@ -187,6 +191,9 @@ impl Queues {
             others: Arc::clone(others),
         };
         queue.waiters.insert(number, waiter);
+        for other in &**others {
+            *queue.beside.entry(*other).or_default() += 1;
+        }
         number
     }
 }
@@ -196,7 +203,15 @@ impl KeyQueue {
     /// not be driven. `true` if callers are left.
     fn leave(&mut self, number: u64) -> bool {
         let had_turn = self.has_turn(number);
-        self.waiters.remove(&number);
+        let gone = self.waiters.remove(&number);
+        for other in gone.iter().flat_map(|gone| &*gone.others) {
+            if let Entry::Occupied(mut many) = self.beside.entry(*other) {
+                *many.get_mut() -= 1;
+                if *many.get() == 0 {
+                    many.remove();
+                }
+            }
+        }
         if had_turn && let Some(mut first) = self.waiters.first_entry() {
             let first = first.get_mut();
             first.ends_at = first.ends_at.max(Instant::now());
@@ -219,13 +234,6 @@ impl KeyQueue {
 
     fn has_turn(&self, number: u64) -> bool {
         self.with_turn().any(|(with_turn, _)| *with_turn == number)
-    }
-
-    /// The number of callers whose stacks have the key with this hash, too.
-    fn number_beside(&self, hash: u64) -> u64 {
-        let waiters = self.waiters.values();
-        let beside = waiters.filter(|waiter| waiter.others.contains(&hash));
-        u64::try_from(beside.count()).unwrap_or(u64::MAX)
     }
 
     fn is_first(&self, number: u64) -> bool {
