@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
+use arc_swap::ArcSwapOption;
+
 use super::bound::{BoundPolicy, BoundRule, Origin};
 use super::state::{Engine, PolicyUse};
 use crate::error::RateLimitError;
@@ -25,10 +27,13 @@ impl Engine {
 
     /// The bound form of a rule, under the policy `called` if the call names one.
     pub(crate) fn bind(&self, rule: &Rule, called: Option<&str>) -> Arc<BoundRule> {
-        if called.is_none()
-            && let Some(bound) = self.first_look(rule)
-        {
-            return Arc::clone(bound);
+        let first: Option<&Arc<BoundRule>> = rule.kept();
+        let first = first.filter(|first| called.is_none() && first.origin.limiter == self.id);
+        if let Some(first) = first {
+            let newest = first.newest.load_full().unwrap_or_else(|| Arc::clone(first));
+            if newest.is_of(self.id, || self.policies.version()) {
+                return newest;
+            }
         }
         let policy = called.or(rule.policy());
         let known = match policy {
@@ -40,8 +45,10 @@ impl Engine {
             Some(_) => called.is_none() && bound.policy.is_some(),
             None => bound.has_max_of(rule),
         };
-        if is_kept {
-            rule.keep(Arc::clone(&bound));
+        match first {
+            Some(first) if is_kept => first.newest.store(Some(Arc::clone(&bound))),
+            None if is_kept => rule.keep(Arc::clone(&bound)),
+            _ => {}
         }
         bound
     }
@@ -131,6 +138,7 @@ impl Engine {
                 site: rule.site(),
             },
             is_noted: AtomicBool::new(false),
+            newest: ArcSwapOption::empty(),
         };
         bound.mistake = self.keeps(rule, &bound).err();
         bound

@@ -8,6 +8,8 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
+use arc_swap::ArcSwapOption;
+
 use super::state::PolicyUse;
 use crate::decision::Decision;
 use crate::error::RateLimitError;
@@ -36,6 +38,8 @@ pub(crate) struct BoundRule {
     pub(super) origin: Origin,
     /// `true` once the store has noted the rule.
     pub(super) is_noted: AtomicBool,
+    /// The same rule under the limiter's newest policies, once they have changed.
+    pub(super) newest: ArcSwapOption<Self>,
 }
 
 /// A rule's policy, and how the rule uses it.
