@@ -30,7 +30,10 @@ impl Engine {
         let first: Option<&Arc<BoundRule>> = rule.kept();
         let first = first.filter(|first| called.is_none() && first.origin.limiter == self.id);
         if let Some(first) = first {
-            let newest = first.newest.load_full().unwrap_or_else(|| Arc::clone(first));
+            let newest = first
+                .newest
+                .load_full()
+                .unwrap_or_else(|| Arc::clone(first));
             if newest.is_of(self.id, || self.policies.version()) {
                 return newest;
             }

@@ -69,6 +69,8 @@ macro_rules! __cases {
             reservations::lost_reservations_are_forgotten_while_the_key_is_in_use [Has(Reserve)]
             actual_costs::a_debt_is_bounded [Has(ActualCost), Costs(10)]
             actual_costs::an_open_estimate_is_a_charge [Has(ActualCost), Has(Block)]
+            actual_costs::estimates_that_overlap_are_given_back [Has(ActualCost), Costs(10)]
+            actual_costs::a_bucket_gives_back_no_more_than_was_not_used [Has(ActualCost), Costs(20)]
             actual_costs::a_settlement_that_is_sent_again_charges_nothing_anew [Has(ActualCost), Costs(5)]
             actual_costs::random_actual_costs_agree_with_the_model [Has(ActualCost), Costs(60)]
             actual_costs::a_settled_reservation_stays_settled [SlidingWindow, Has(ActualCost), Costs(2)]

@@ -144,7 +144,12 @@ impl Bucket {
         }
     }
 
-    /// The microseconds for which a reservation by `count` counts: a full bucket drains in them.
+    /// A level in microseconds instead of ticks.
+    fn in_micros(&self, level: u64) -> u128 {
+        u128::from(level) << self.tick_bits
+    }
+
+    /// The microseconds for which a reservation counts: a full bucket drains in them.
     fn period(&self, limit: &Limit) -> u64 {
         self.time_to_drain(self.units(limit.capacity(), limit), limit)
     }
@@ -155,7 +160,7 @@ impl Bucket {
     /// have missed. After the newest write nothing was added, so the level bounds the rest. After
     /// an earlier one the bucket might have been empty throughout: withholding all that has drained
     /// never gives back too much.
-    fn give_back(&mut self, limit: &Limit, past: &Past) {
+    fn give_back(&mut self, open: &mut Open, limit: &Limit, past: &Past) {
         let drained = match past.settlement.ticket {
             ticket if ticket < past.newest => self.drained(limit, ticket, past.now),
             ticket if ticket == past.newest => 0,
@@ -165,6 +170,34 @@ impl Bucket {
         let left = self.units(past.cost, limit).saturating_sub(drained);
         let back = self.units(past.cost.saturating_sub(past.settlement.actual), limit);
         self.level = self.level.saturating_sub(back.min(left));
+        self.end_estimate(open, limit, past);
+    }
+
+    /// Takes an estimate out of the open ones, and bounds the level by what is settled and all of
+    /// those.
+    ///
+    /// Were each call charged what it did cost when it ends, and its estimate kept until then, the
+    /// level would be that bound. No bucket that charges calls when they begin is fuller.
+    fn end_estimate(&mut self, open: &mut Open, limit: &Limit, past: &Past) {
+        let Settlement { ticket, actual, .. } = past.settlement;
+        let [current, before] = &mut open.estimated;
+        let estimates = if ticket >= open.since {
+            current
+        } else if ticket.saturating_add(self.period(limit)) >= open.since {
+            before
+        } else {
+            return;
+        };
+        if past.settlement.is_sent_again || !past.take(estimates) {
+            return;
+        }
+        open.settled += self.in_micros(self.units(actual.min(past.cost), limit));
+        let most = open.settled + self.in_micros(self.units(open.estimates(), limit));
+        let most = u64::try_from(most >> self.tick_bits).unwrap_or(u64::MAX);
+        self.level = self.level.min(most);
+        if open.estimates() == 0 {
+            open.settled = 0;
+        }
     }
 }
 
@@ -239,13 +272,31 @@ impl Counter for Bucket {
         self.wait(self.level, limit, now)
     }
 
-    /// A reservation does not drain: it counts in full until it is settled, or is forgotten after
-    /// at most two periods.
-    fn open_at(&self, open: Open, limit: &Limit, now: u64) -> Open {
+    /// A reservation by `count` does not drain: it counts in full until it is settled, or is
+    /// forgotten after at most two periods. An estimate is taken as settled then.
+    fn open_at(&self, mut open: Open, limit: &Limit, newest: u64, now: u64) -> Open {
+        let settled = open.settled.div_ceil(1 << self.tick_bits);
+        let settled = u64::try_from(settled).unwrap_or(u64::MAX);
+        let settled = settled.saturating_sub(self.drained(limit, newest, now));
+        open.settled = self.in_micros(settled.min(self.level));
+        if self.level == 0 {
+            // Estimates have drained, too.
+            open.estimated = [0, 0];
+        }
         let period = self.period(limit);
         match now.saturating_sub(open.since).checked_div(period) {
             Some(0) => open,
-            Some(1) => open.rolled(period),
+            Some(1) => {
+                let [_, before] = open.estimated;
+                open.settled += self.in_micros(self.units(before, limit));
+                let open = open.rolled(period);
+                let settled = if open.estimates() > 0 {
+                    open.settled
+                } else {
+                    0
+                };
+                Open { settled, ..open }
+            }
             _ => Open::default(),
         }
     }
@@ -270,13 +321,29 @@ impl Counter for Bucket {
         self
     }
 
+    fn charge_beside(&mut self, open: &mut Open, limit: &Limit, cost: u64) {
+        self.charge(limit, cost);
+        if open.estimates() > 0 {
+            open.settled += self.in_micros(self.units(cost, limit));
+        }
+    }
+
+    fn estimate(&mut self, open: &mut Open, limit: &Limit, cost: u64, now: u64) {
+        if open.is_none() {
+            open.since = now;
+        }
+        if open.estimates() == 0 {
+            open.settled = self.in_micros(self.level);
+        }
+        open.estimated[0] += cost;
+        self.charge(limit, cost);
+    }
+
     fn reserve(&mut self, open: &mut Open, _: &Limit, cost: u64, now: u64) {
-        let since = if open.sum() == 0 { now } else { open.since };
-        *open = Open {
-            since,
-            current: open.current + cost,
-            ..*open
-        };
+        if open.is_none() {
+            open.since = now;
+        }
+        open.current += cost;
     }
 
     fn settle(&mut self, open: &mut Open, limit: &Limit, past: &Past) -> Option<(bool, u64)> {
@@ -289,7 +356,7 @@ impl Counter for Bucket {
         let period = self.period(limit);
         let is_over = ticket.saturating_add(period) <= past.now;
         if is_estimate && !is_over {
-            self.give_back(limit, past);
+            self.give_back(open, limit, past);
             return Some((true, past.excess()));
         }
         let was_open = !is_estimate

@@ -4,10 +4,10 @@
 --   first    which number of the value is the first of a limit's: 1 is the time of the newest write,
 --            2 of a bucket until when its charges count
 --   own      how many numbers a limit has
---   opens    how many of what is open of it by `count`
+--   opens    how many of what is open of it; the last of six is a level
 --   brought  a limit at a time. A unit of cost takes `each` of its `capacity` (one, unless said), of
 --            which `free` is left by what is used and what is open
---   charge   charges units to a limit, or opens them
+--   charge   charges units to a limit, as an estimate or not, or opens them
 --   ends_at  when a limit would admit a call, if what is open were released; without a cost, when
 --            nothing of the limit counts any more. False: it does now
 --   keep     writes a limit to its numbers; returns until when what is open matters
@@ -40,7 +40,8 @@ for i = stored + 1, size do
 end
 for i = 1, sound and stored or 0 do
   -- Of a bucket a level may be any number, and so may be until when it counts.
-  local number, most = numbers[i], (first == 2 or i == 1 or i > plain) and 2 ^ 53 or 1 / 0
+  local is_level = first > 2 and i > 1 and (i <= plain or (i - plain) % opens == 0)
+  local number, most = numbers[i], is_level and 1 / 0 or 2 ^ 53
   sound = sound and (number >= 0 or first > 2 and i == 2) and number < most and (most > 2 ^ 53 or number % 1 == 0)
 end
 if not sound then
@@ -176,7 +177,7 @@ elseif operation == 'refund' or operation == 'settle' then
   end
   for i = 1, count do
     local limit = limits[i]
-    local more, was_open, changed = settle(limit, time, actual, cost, by_count, at, newest)
+    local more, was_open, changed = settle(limit, time, actual, cost, by_count, at, newest, again)
     more = more or again == 0 and actual or 0
     local units = math.max(0, math.min(more, math.floor((limit.capacity + limit.free) / (limit.each or 1))))
     charge(limit, units, false, at)

@@ -15,7 +15,7 @@ use crate::rule::Limit;
 /// The numbers of one limit, as a value: bringing them to a later time makes another value, which
 /// only a write keeps. So a refusal changes nothing, in memory as in Redis.
 ///
-/// Reservations by `count` are kept apart, because most keys have none; windows also include them.
+/// Reservations are kept apart, because most keys have none; windows also include them.
 pub(crate) trait Counter: Copy + Default + PartialEq {
     /// The numbers at `now`; stored numbers are those at `newest`, the time of the newest write.
     fn at(self, limit: &Limit, newest: u64, now: u64) -> Self;
@@ -46,8 +46,8 @@ pub(crate) trait Counter: Copy + Default + PartialEq {
     /// The microseconds for which the numbers matter: until the limit is whole. They are at `now`.
     fn life(&self, limit: &Limit, now: u64) -> u64;
 
-    /// The reserved cost brought to `now`; the numbers are at `now`.
-    fn open_at(&self, open: Open, limit: &Limit, now: u64) -> Open;
+    /// The reserved cost brought to `now`, from `newest`; the numbers are at `now`.
+    fn open_at(&self, open: Open, limit: &Limit, newest: u64, now: u64) -> Open;
 
     /// The microseconds for which the reserved cost matters, beside the numbers.
     fn life_of_open(&self, _: &Open, _: &Limit, _now: u64) -> u64 {
@@ -62,6 +62,16 @@ pub(crate) trait Counter: Copy + Default + PartialEq {
     /// The numbers as if the reserved cost were released.
     fn without(self, open: &Open) -> Self;
 
+    /// Adds `cost` where estimates may be open; the numbers are at the time of the charge.
+    fn charge_beside(&mut self, _: &mut Open, limit: &Limit, cost: u64) {
+        self.charge(limit, cost);
+    }
+
+    /// Adds an estimate of `cost`; the numbers are at `now`.
+    fn estimate(&mut self, _: &mut Open, limit: &Limit, cost: u64, _now: u64) {
+        self.charge(limit, cost);
+    }
+
     /// Reserves `cost`; the numbers are at `now`.
     fn reserve(&mut self, open: &mut Open, limit: &Limit, cost: u64, now: u64);
 
@@ -71,7 +81,7 @@ pub(crate) trait Counter: Copy + Default + PartialEq {
     fn settle(&mut self, open: &mut Open, limit: &Limit, past: &Past) -> Option<(bool, u64)>;
 }
 
-/// The numbers of all limits, in their order, and the cost reserved by `count`.
+/// The numbers of all limits, in their order, and the cost of open reservations.
 #[derive(Debug, Default)]
 pub(crate) struct Counters<C> {
     /// The numbers of a single limit of which nothing is reserved, as most keys have.
@@ -96,7 +106,10 @@ impl<C: Counter> Counters<C> {
             .chain(iter::repeat_with(Default::default));
         let brought = |(limit, (counter, open)): (&Limit, (C, Open))| {
             let counter = counter.at(limit, self.newest, now);
-            (counter, counter.open_at(open, limit, now).or_none())
+            (
+                counter,
+                counter.open_at(open, limit, self.newest, now).or_none(),
+            )
         };
         demand.limits.iter().zip(kept).map(brought).collect()
     }
@@ -111,7 +124,7 @@ impl<C: Counter> Counters<C> {
         }
         self.newest = now;
         match *brought {
-            [(only, open)] if open.sum() == 0 => (self.only, self.each) = (only, None),
+            [(only, open)] if open.is_none() => (self.only, self.each) = (only, None),
             _ => **self.each.get_or_insert_default() = brought,
         }
     }
@@ -129,7 +142,7 @@ impl<C: Counter> AlgorithmState for Counters<C> {
         let ([limit], None) = (demand.limits, &self.each) else {
             return self.take_step_by_step(demand, now);
         };
-        if demand.reserves == Reserves::Cost {
+        if demand.reserves != Reserves::Nothing {
             return self.take_step_by_step(demand, now);
         }
         let (counter, status) = self.only.take(limit, demand.cost, self.newest, now);
@@ -156,7 +169,8 @@ impl<C: Counter> AlgorithmState for Counters<C> {
         let mut brought = self.brought(demand, now);
         for (limit, (counter, open)) in demand.limits.iter().zip(&mut brought) {
             match demand.reserves {
-                Reserves::Nothing | Reserves::Estimate => counter.charge(limit, demand.cost),
+                Reserves::Nothing => counter.charge_beside(open, limit, demand.cost),
+                Reserves::Estimate => counter.estimate(open, limit, demand.cost, now),
                 Reserves::Cost => counter.reserve(open, limit, demand.cost, now),
             }
         }
@@ -178,12 +192,12 @@ impl<C: Counter> AlgorithmState for Counters<C> {
     }
 
     fn refund(&mut self, demand: &Demand<'_>, ticket: u64, now: u64) -> bool {
-        // A refund is the settlement of an estimate whose call did cost nothing.
+        // A refund is the settlement of an estimate whose call did cost nothing, but ends none.
         let settlement = Settlement {
             ticket,
             is_estimate: true,
             actual: 0,
-            is_sent_again: false,
+            is_sent_again: true,
         };
         self.settle(demand, &settlement, now).changed
     }
@@ -213,7 +227,7 @@ impl<C: Counter> AlgorithmState for Counters<C> {
             let left = demand
                 .most_used(limit)
                 .saturating_sub(counter.with(open, limit).used(limit, now));
-            counter.charge(limit, more.min(left));
+            counter.charge_beside(open, limit, more.min(left));
             outcome.was_open |= was_open;
             outcome.dropped = outcome.dropped.max(more.saturating_sub(left));
         }

@@ -1,4 +1,4 @@
-//! [`Open`]: the cost reserved by `count`. [`Past`]: a reservation when it ends.
+//! [`Open`]: the cost of open reservations. [`Past`]: a reservation when it ends.
 
 use crate::algorithm::state::Settlement;
 
@@ -10,11 +10,27 @@ pub(crate) struct Open {
     pub(crate) since: u64,
     pub(crate) current: u64,
     pub(crate) previous: u64,
+    /// Of a bucket, the open estimates of the period and of the one before, which its level
+    /// includes.
+    pub(crate) estimated: [u64; 2],
+    /// The most that the level of a bucket would be without its open estimates, in tokens ×
+    /// microseconds; 0 where there are none.
+    pub(crate) settled: u128,
 }
 
 impl Open {
+    /// The cost reserved by `count`.
     pub(crate) fn sum(&self) -> u64 {
         self.current + self.previous
+    }
+
+    /// The sum of the open estimates.
+    pub(crate) fn estimates(&self) -> u64 {
+        self.estimated.iter().sum()
+    }
+
+    pub(crate) fn is_none(&self) -> bool {
+        self.sum() + self.estimates() == 0
     }
 
     /// The reserved cost in the next window or period, `length` microseconds later.
@@ -23,12 +39,14 @@ impl Open {
             since: self.since.saturating_add(length),
             current: 0,
             previous: self.current,
+            estimated: [0, self.estimated[0]],
+            ..self
         }
     }
 
-    /// The default if nothing is reserved, else `self`.
+    /// The default if nothing is open, else `self`.
     pub(super) fn or_none(self) -> Self {
-        if self.sum() == 0 {
+        if self.is_none() {
             Self::default()
         } else {
             self
@@ -48,7 +66,7 @@ pub(crate) struct Past {
 }
 
 impl Past {
-    /// Takes a reservation by `count` out of `open`. `false` if that is less than its cost.
+    /// Takes a reservation out of `open`. `false` if that is less than its cost.
     pub(crate) fn take(&self, open: &mut u64) -> bool {
         let left = open.checked_sub(self.cost);
         *open = left.unwrap_or(*open);

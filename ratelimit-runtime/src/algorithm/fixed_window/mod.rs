@@ -66,7 +66,7 @@ impl Counter for FixedWindow {
         if self.used == 0 { 0 } else { self.end - now }
     }
 
-    fn open_at(&self, open: Open, _: &Limit, _: u64) -> Open {
+    fn open_at(&self, open: Open, _: &Limit, _: u64, _: u64) -> Open {
         if open.since == self.begun {
             open
         } else {
@@ -86,7 +86,7 @@ impl Counter for FixedWindow {
         *open = Open {
             since: self.begun,
             current: open.current + cost,
-            previous: 0,
+            ..Open::default()
         };
     }
 

@@ -126,7 +126,7 @@ impl Counter for SlidingCounter {
         }
     }
 
-    fn open_at(&self, open: Open, limit: &Limit, _: u64) -> Open {
+    fn open_at(&self, open: Open, limit: &Limit, _: u64, _: u64) -> Open {
         if open.since == self.start {
             open
         } else if open.since + limit.window_us() == self.start {

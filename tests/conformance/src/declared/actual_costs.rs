@@ -1,8 +1,9 @@
 //! Reservations that are committed at what a call did cost.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::bench::{Bench, MINUTE, answered, is_log, micros};
+use crate::bench::{Bench, MINUTE, SECOND, answered, is_log, micros};
 use crate::random::Random;
 use crate::reference::Reference;
 use crate::test_key::TestKey;
@@ -55,6 +56,87 @@ pub(crate) async fn an_open_estimate_is_a_charge(bench: Bench, algorithm: Algori
         blocked.blocked && blocked.remaining == 0 && blocked.retry_after() == Some(MINUTE * 10),
         "{blocked:?}"
     );
+}
+
+/// Calls that begin once a second, last five, and cost a tenth of their estimates: what each did
+/// not cost is given back, whatever the others write meanwhile.
+pub(crate) async fn estimates_that_overlap_are_given_back(bench: Bench, algorithm: Algorithm) {
+    let bucket = bench.bucket("", algorithm, 100);
+    let mut open = VecDeque::new();
+    for _ in 0..40 {
+        let verdict = bucket.reserve_estimate(10).await;
+        assert!(verdict.allowed, "{verdict:?} with {} open", open.len());
+        open.push_back(verdict.ticket);
+        bucket.advance(SECOND);
+        if open.len() == 5
+            && let Some(ticket) = open.pop_front()
+        {
+            assert_eq!(bucket.commit_actual(10, ticket, 1).await, 0);
+        }
+    }
+}
+
+/// Of a bucket: calls at random, of which many are open, and late ones. What is left is never more
+/// than if each had been charged when it began what it did cost.
+pub(crate) async fn a_bucket_gives_back_no_more_than_was_not_used(
+    bench: Bench,
+    algorithm: Algorithm,
+) {
+    let mut random = Random(0xb0c);
+    for nth in 0..if algorithm.has_burst() { KEYS } else { 0 } {
+        let limit = Limit::new(
+            random.within(20, 60),
+            Duration::from_secs(random.within(5, 60)),
+        );
+        let period = micros(limit.window());
+        let bucket = bench.bucket_under(&nth.to_string(), algorithm, &[limit]);
+        let (mut charges, mut open) = (Vec::new(), Vec::<(usize, Reserved)>::new());
+        for _ in 0..CALLS {
+            let (cost, at) = (random.within(1, 20), bench.now());
+            match random.within(0, 9) {
+                0..=4 => {
+                    let verdict = bucket.reserve_estimate(cost).await;
+                    if verdict.allowed {
+                        let (ticket, estimate) = (verdict.ticket, cost);
+                        open.push((charges.len(), Reserved { ticket, estimate }));
+                        charges.push((at, cost));
+                    }
+                }
+                5 => {
+                    if bucket.acquire(cost).await.allowed {
+                        charges.push((at, cost));
+                    }
+                }
+                6 => bucket.advance(Duration::from_micros(random.within(0, period * 3 / 2))),
+                _ if open.is_empty() => {}
+                _ => {
+                    let which = random.within(0, open.len() as u64 - 1);
+                    let (charge, Reserved { ticket, estimate }) =
+                        open.swap_remove(usize::try_from(which).unwrap_or(0));
+                    let actual = random.within(0, estimate + 3);
+                    let dropped = bucket.commit_actual(estimate, ticket, actual).await;
+                    let more = match charges.get_mut(charge) {
+                        Some((_, counted)) if at < ticket + period => {
+                            *counted = actual.min(estimate);
+                            actual.saturating_sub(estimate)
+                        }
+                        _ => actual,
+                    };
+                    charges.push((at, more - dropped));
+                }
+            }
+            bucket.advance(Duration::from_micros(random.within(0, period / 10)));
+            let mut reference = Reference::new(algorithm);
+            for (at, cost) in &charges {
+                let _ = reference.charge(*at, limit, *cost);
+            }
+            let (left, most) = (
+                bucket.remaining().await,
+                reference.remaining(bench.now(), limit),
+            );
+            assert!(left <= most, "{left} of {most} left, with {open:?} open");
+        }
+    }
 }
 
 /// Where the window is over it is not known whether a settlement was there before: one that is sent

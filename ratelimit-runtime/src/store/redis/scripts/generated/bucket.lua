@@ -44,12 +44,16 @@ local function decide(key, callers, state, call, now, base, shared,
 -- does not drain, and is forgotten with its period, which is as long as the limit needs from empty
 -- to full, or with the next one.
 --
--- The value, in doubles: the time of the newest write; until when the levels count, below 0 where the
--- clock is the caller's; a level for each limit. While anything is open, or there is a block or strikes
--- are remembered: what is open of each limit's period and of the one before, and when this began;
--- the block's end, the strikes, and for how long they are remembered after it. At the end, once
--- units were taken ahead: how many are, until when the level does not drain below them, since when
--- there were any; how many of them are of the newer leases, and when the other leases are over.
+-- While estimates are open, two numbers bound what their calls can have used: the level, and what
+-- is settled (the level without them) and all of them. Settling brings the level to the lower one.
+--
+-- The value, in doubles: the time of the newest write; until when the levels count, below 0 where
+-- the clock is the caller's; a level for each limit. While anything is open, or there is a block or
+-- strikes are remembered: what is open of each limit's period and of the one before, when this
+-- began, the open estimates of both, and what is settled; the block's end, the strikes, and for how
+-- long they are remembered after it. At the end, once units were taken ahead: how many are, until
+-- when the level does not drain below them, since when there were any; how many of them are of the
+-- newer leases, and when the other leases are over.
 --
 -- Of a limit, a question says max, window and burst. Expiry: the first write lives until all has
 -- drained, a later one that needs more twice as long as from empty to full. A common answer: the
@@ -62,8 +66,7 @@ local burst = shared and shared.double or struct.unpack('<d', question, rest)
 local capacity, size = burst * window, state and #state or 24
 
 -- The common question: one limit, nothing open, no block, a clock that goes forward.
-if count == 1 and (operation == 'acquire' or operation == 'estimate') and cost > 0
-  and (size == 24 or size == 64) then
+if count == 1 and operation == 'acquire' and cost > 0 and (size == 24 or size == 64) then
   local newest, lives, level, till, tick, each = 0, 0, 0, 0, 1, window
   if state then
     newest, lives, level = struct.unpack('<ddd', state)
@@ -155,7 +158,7 @@ if count == 1 and (operation == 'acquire' or operation == 'estimate') and cost >
 end
 
 -- Everything else is decided by counters.lua, which stands behind this file, with these functions.
-local holds, first, own, opens = 'buckets', 3, 1, 3
+local holds, first, own, opens = 'buckets', 3, 1, 6
 local function brought(at, now, max, window, burst, _, numbers, own, open, floor, till)
   local newest, level, tick = numbers[1], numbers[2] > 0 and numbers[2] < at and 0 or numbers[own], 1
   if 2 * burst * window >= 2 ^ 53 or level >= 2 ^ 53 then
@@ -170,22 +173,37 @@ local function brought(at, now, max, window, burst, _, numbers, own, open, floor
     level, passed = math.max(math.min(level, floor * each), level - max * held), passed - held
   end
   level = math.max(0, level - max * passed)
-  local capacity, current, previous, since = burst * each, numbers[open], numbers[open + 1], numbers[open + 2]
-  if current + previous > 0 then
+  local capacity = burst * each
+  local current, previous, since, estimated, before, settled = unpack(numbers, open, open + 5)
+  settled = math.min(level, math.max(0, math.ceil(settled / tick) * tick - max * passed))
+  if level == 0 then
+    -- Estimates have drained, too.
+    estimated, before = 0, 0
+  end
+  if current + previous + estimated + before > 0 then
     local period = math.ceil(capacity / tick / max) * tick
     if at >= since + 2 * period then
-      current, previous = 0, 0
+      current, previous, estimated, before = 0, 0, 0, 0
     elseif at >= since + period then
-      current, previous, since = 0, current, since + period
+      -- An estimate that is forgotten counts as what its call did cost.
+      settled = settled + before * each
+      current, previous, estimated, before, since = 0, current, 0, estimated, since + period
     end
   end
   return { max = max, each = each, tick = tick, capacity = capacity, current = current, previous = previous, since = since,
+    estimated = estimated, before = before, settled = estimated + before > 0 and settled or level,
     free = capacity - level - (current + previous) * each }
 end
 local function charge(limit, units, is_open, at)
+  if limit.current + limit.previous + limit.estimated + limit.before == 0 then
+    limit.since = at
+  end
   if is_open then
-    limit.since = limit.current + limit.previous > 0 and limit.since or at
     limit.current = limit.current + units
+  elseif operation == 'estimate' then
+    limit.estimated = limit.estimated + units
+  else
+    limit.settled = limit.settled + units * limit.each
   end
   limit.free = limit.free - units * limit.each
 end
@@ -205,17 +223,22 @@ local function ends_at(limit, at, cost, floor, till)
 end
 local function keep(limit, numbers, own, open)
   local current, previous, period = limit.current, limit.previous, math.ceil(limit.capacity / limit.tick / limit.max) * limit.tick
+  local estimates = limit.estimated + limit.before
   numbers[own] = limit.capacity - limit.free - (current + previous) * limit.each
-  numbers[open], numbers[open + 1], numbers[open + 2] = current, previous, current + previous > 0 and limit.since or 0
+  numbers[open], numbers[open + 1] = current, previous
+  numbers[open + 2] = current + previous + estimates > 0 and limit.since or 0
+  numbers[open + 3], numbers[open + 4] = limit.estimated, limit.before
+  numbers[open + 5] = estimates > 0 and limit.settled or 0
   return current > 0 and limit.since + 2 * period or previous > 0 and limit.since + period or 0
 end
 local lasts, settle
 if operation == 'refund' or operation == 'settle' then
-  function settle(limit, time, actual, cost, by_count, at, newest)
+  function settle(limit, time, actual, cost, by_count, at, newest, again)
     local period = math.ceil(limit.capacity / limit.tick / limit.max) * limit.tick
-    local is_over, back = time + period <= at, 0
+    local is_over, back, is_this = time + period <= at, 0, time >= limit.since
+    local is_before = not is_this and time >= limit.since - period
     if by_count == 1 then
-      local sum = time >= limit.since and 'current' or time >= limit.since - period and 'previous'
+      local sum = is_this and 'current' or is_before and 'previous'
       if not sum or limit[sum] < cost then
         return not is_over and 0 or nil
       end
@@ -229,6 +252,14 @@ if operation == 'refund' or operation == 'settle' then
       local level = limit.capacity - limit.free - (limit.current + limit.previous) * limit.each
       back = math.min(math.max(0, cost - actual) * limit.each, cost * limit.each - limit.max * passed)
       back = math.max(0, math.min(level, back))
+      local sum = is_this and 'estimated' or is_before and 'before'
+      if again == 0 and sum and limit[sum] >= cost then
+        limit[sum] = limit[sum] - cost
+        limit.settled = limit.settled + math.min(actual, cost) * limit.each
+        local most = limit.settled + (limit.estimated + limit.before) * limit.each
+        limit.free = limit.free + math.max(back, level - most)
+        return math.max(0, actual - cost), true, true
+      end
       limit.free = limit.free + back
     end
     return math.max(0, actual - cost), true, back > 0
@@ -240,10 +271,10 @@ end
 --   first    which number of the value is the first of a limit's: 1 is the time of the newest write,
 --            2 of a bucket until when its charges count
 --   own      how many numbers a limit has
---   opens    how many of what is open of it by `count`
+--   opens    how many of what is open of it; the last of six is a level
 --   brought  a limit at a time. A unit of cost takes `each` of its `capacity` (one, unless said), of
 --            which `free` is left by what is used and what is open
---   charge   charges units to a limit, or opens them
+--   charge   charges units to a limit, as an estimate or not, or opens them
 --   ends_at  when a limit would admit a call, if what is open were released; without a cost, when
 --            nothing of the limit counts any more. False: it does now
 --   keep     writes a limit to its numbers; returns until when what is open matters
@@ -276,7 +307,8 @@ for i = stored + 1, size do
 end
 for i = 1, sound and stored or 0 do
   -- Of a bucket a level may be any number, and so may be until when it counts.
-  local number, most = numbers[i], (first == 2 or i == 1 or i > plain) and 2 ^ 53 or 1 / 0
+  local is_level = first > 2 and i > 1 and (i <= plain or (i - plain) % opens == 0)
+  local number, most = numbers[i], is_level and 1 / 0 or 2 ^ 53
   sound = sound and (number >= 0 or first > 2 and i == 2) and number < most and (most > 2 ^ 53 or number % 1 == 0)
 end
 if not sound then
@@ -412,7 +444,7 @@ elseif operation == 'refund' or operation == 'settle' then
   end
   for i = 1, count do
     local limit = limits[i]
-    local more, was_open, changed = settle(limit, time, actual, cost, by_count, at, newest)
+    local more, was_open, changed = settle(limit, time, actual, cost, by_count, at, newest, again)
     more = more or again == 0 and actual or 0
     local units = math.max(0, math.min(more, math.floor((limit.capacity + limit.free) / (limit.each or 1))))
     charge(limit, units, false, at)
