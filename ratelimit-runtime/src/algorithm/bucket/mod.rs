@@ -23,7 +23,7 @@
 //! exactly: the script counts microseconds, and a level needs no conversion when the tick changes.
 //! In memory a level is a number of ticks, stored with their length.
 
-use super::counter::{Counter, Open, Past};
+use super::counter::{Counter, Estimates, Open, Past};
 use super::state::Settlement;
 use super::status::LimitStatus;
 use crate::rule::Limit;
@@ -180,23 +180,40 @@ impl Bucket {
     /// level would be that bound. No bucket that charges calls when they begin is fuller.
     fn end_estimate(&mut self, open: &mut Open, limit: &Limit, past: &Past) {
         let Settlement { ticket, actual, .. } = past.settlement;
-        let [current, before] = &mut open.estimated;
-        let estimates = if ticket >= open.since {
-            current
-        } else if ticket.saturating_add(self.period(limit)) >= open.since {
-            before
+        let estimates = &mut open.estimates;
+        let sum = if ticket >= estimates.since {
+            &mut estimates.current
+        } else if ticket.saturating_add(self.period(limit)) >= estimates.since {
+            &mut estimates.previous
         } else {
             return;
         };
-        if past.settlement.is_sent_again || !past.take(estimates) {
+        if past.settlement.is_sent_again || !past.take(sum) {
             return;
         }
-        open.settled += self.in_micros(self.units(actual.min(past.cost), limit));
-        let most = open.settled + self.in_micros(self.units(open.estimates(), limit));
+        estimates.settled += self.in_micros(self.units(actual.min(past.cost), limit));
+        let most = estimates.settled + self.in_micros(self.units(estimates.sum(), limit));
         let most = u64::try_from(most >> self.tick_bits).unwrap_or(u64::MAX);
         self.level = self.level.min(most);
-        if open.estimates() == 0 {
-            open.settled = 0;
+    }
+
+    /// The open estimates brought to `now`; the level is at `now`. Where it has drained, they have,
+    /// too. One that is forgotten counts as what its call did cost.
+    fn estimates_at(&self, open: Estimates, limit: &Limit, newest: u64, now: u64) -> Estimates {
+        let period = self.period(limit);
+        let settled = u64::try_from(open.settled.div_ceil(1 << self.tick_bits));
+        let settled = settled.unwrap_or(u64::MAX);
+        let settled = settled.saturating_sub(self.drained(limit, newest, now));
+        let settled = self.in_micros(settled.min(self.level));
+        match now.saturating_sub(open.since).checked_div(period) {
+            Some(0) if self.level > 0 => Estimates { settled, ..open },
+            Some(1) if self.level > 0 => Estimates {
+                since: open.since.saturating_add(period),
+                current: 0,
+                previous: open.current,
+                settled: settled + self.in_micros(self.units(open.previous, limit)),
+            },
+            _ => Estimates::default(),
         }
     }
 }
@@ -273,31 +290,17 @@ impl Counter for Bucket {
     }
 
     /// A reservation by `count` does not drain: it counts in full until it is settled, or is
-    /// forgotten after at most two periods. An estimate is taken as settled then.
-    fn open_at(&self, mut open: Open, limit: &Limit, newest: u64, now: u64) -> Open {
-        let settled = open.settled.div_ceil(1 << self.tick_bits);
-        let settled = u64::try_from(settled).unwrap_or(u64::MAX);
-        let settled = settled.saturating_sub(self.drained(limit, newest, now));
-        open.settled = self.in_micros(settled.min(self.level));
-        if self.level == 0 {
-            // Estimates have drained, too.
-            open.estimated = [0, 0];
-        }
+    /// forgotten after at most two periods.
+    fn open_at(&self, open: Open, limit: &Limit, newest: u64, now: u64) -> Open {
         let period = self.period(limit);
-        match now.saturating_sub(open.since).checked_div(period) {
+        let by_count = match now.saturating_sub(open.since).checked_div(period) {
             Some(0) => open,
-            Some(1) => {
-                let [_, before] = open.estimated;
-                open.settled += self.in_micros(self.units(before, limit));
-                let open = open.rolled(period);
-                let settled = if open.estimates() > 0 {
-                    open.settled
-                } else {
-                    0
-                };
-                Open { settled, ..open }
-            }
+            Some(1) => open.rolled(period),
             _ => Open::default(),
+        };
+        Open {
+            estimates: self.estimates_at(open.estimates, limit, newest, now),
+            ..by_count
         }
     }
 
@@ -323,27 +326,30 @@ impl Counter for Bucket {
 
     fn charge_beside(&mut self, open: &mut Open, limit: &Limit, cost: u64) {
         self.charge(limit, cost);
-        if open.estimates() > 0 {
-            open.settled += self.in_micros(self.units(cost, limit));
+        if open.estimates.sum() > 0 {
+            open.estimates.settled += self.in_micros(self.units(cost, limit));
         }
     }
 
     fn estimate(&mut self, open: &mut Open, limit: &Limit, cost: u64, now: u64) {
-        if open.is_none() {
-            open.since = now;
+        if open.estimates.sum() == 0 {
+            open.estimates = Estimates {
+                since: now,
+                settled: self.in_micros(self.level),
+                ..Estimates::default()
+            };
         }
-        if open.estimates() == 0 {
-            open.settled = self.in_micros(self.level);
-        }
-        open.estimated[0] += cost;
+        open.estimates.current += cost;
         self.charge(limit, cost);
     }
 
     fn reserve(&mut self, open: &mut Open, _: &Limit, cost: u64, now: u64) {
-        if open.is_none() {
-            open.since = now;
-        }
-        open.current += cost;
+        let since = if open.sum() == 0 { now } else { open.since };
+        *open = Open {
+            since,
+            current: open.current + cost,
+            ..*open
+        };
     }
 
     fn settle(&mut self, open: &mut Open, limit: &Limit, past: &Past) -> Option<(bool, u64)> {

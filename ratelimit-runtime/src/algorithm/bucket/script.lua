@@ -9,11 +9,12 @@
 --
 -- The value, in doubles: the time of the newest write; until when the levels count, below 0 where
 -- the clock is the caller's; a level for each limit. While anything is open, or there is a block or
--- strikes are remembered: what is open of each limit's period and of the one before, when this
--- began, the open estimates of both, and what is settled; the block's end, the strikes, and for how
--- long they are remembered after it. At the end, once units were taken ahead: how many are, until
--- when the level does not drain below them, since when there were any; how many of them are of the
--- newer leases, and when the other leases are over.
+-- strikes are remembered: what is open of each limit's period and of the one before, and when this
+-- began; the block's end, the strikes, and for how long they are remembered after it. While there
+-- are estimates: of each limit, those of a period and of the one before, when this began, and what
+-- is settled. At the end, once units were taken ahead: how many are, until when the level does not
+-- drain below them, since when there were any; how many of them are of the newer leases, and when
+-- the other leases are over.
 --
 -- Of a limit, a question says max, window and burst. Expiry: the first write lives until all has
 -- drained, a later one that needs more twice as long as from empty to full. A common answer: the
@@ -118,7 +119,7 @@ if count == 1 and operation == 'acquire' and cost > 0 and (size == 24 or size ==
 end
 
 -- Everything else is decided by counters.lua, which stands behind this file, with these functions.
-local holds, first, own, opens = 'buckets', 3, 1, 6
+local holds, first, own, opens, more = 'buckets', 3, 1, 3, 0
 local function brought(at, now, max, window, burst, _, numbers, own, open, floor, till)
   local newest, level, tick = numbers[1], numbers[2] > 0 and numbers[2] < at and 0 or numbers[own], 1
   if 2 * burst * window >= 2 ^ 53 or level >= 2 ^ 53 then
@@ -133,37 +134,22 @@ local function brought(at, now, max, window, burst, _, numbers, own, open, floor
     level, passed = math.max(math.min(level, floor * each), level - max * held), passed - held
   end
   level = math.max(0, level - max * passed)
-  local capacity = burst * each
-  local current, previous, since, estimated, before, settled = unpack(numbers, open, open + 5)
-  settled = math.min(level, math.max(0, math.ceil(settled / tick) * tick - max * passed))
-  if level == 0 then
-    -- Estimates have drained, too.
-    estimated, before = 0, 0
-  end
-  if current + previous + estimated + before > 0 then
+  local capacity, current, previous, since = burst * each, numbers[open], numbers[open + 1], numbers[open + 2]
+  if current + previous > 0 then
     local period = math.ceil(capacity / tick / max) * tick
     if at >= since + 2 * period then
-      current, previous, estimated, before = 0, 0, 0, 0
+      current, previous = 0, 0
     elseif at >= since + period then
-      -- An estimate that is forgotten counts as what its call did cost.
-      settled = settled + before * each
-      current, previous, estimated, before, since = 0, current, 0, estimated, since + period
+      current, previous, since = 0, current, since + period
     end
   end
   return { max = max, each = each, tick = tick, capacity = capacity, current = current, previous = previous, since = since,
-    estimated = estimated, before = before, settled = estimated + before > 0 and settled or level,
     free = capacity - level - (current + previous) * each }
 end
 local function charge(limit, units, is_open, at)
-  if limit.current + limit.previous + limit.estimated + limit.before == 0 then
-    limit.since = at
-  end
   if is_open then
+    limit.since = limit.current + limit.previous > 0 and limit.since or at
     limit.current = limit.current + units
-  elseif operation == 'estimate' then
-    limit.estimated = limit.estimated + units
-  else
-    limit.settled = limit.settled + units * limit.each
   end
   limit.free = limit.free - units * limit.each
 end
@@ -183,22 +169,59 @@ local function ends_at(limit, at, cost, floor, till)
 end
 local function keep(limit, numbers, own, open)
   local current, previous, period = limit.current, limit.previous, math.ceil(limit.capacity / limit.tick / limit.max) * limit.tick
-  local estimates = limit.estimated + limit.before
   numbers[own] = limit.capacity - limit.free - (current + previous) * limit.each
-  numbers[open], numbers[open + 1] = current, previous
-  numbers[open + 2] = current + previous + estimates > 0 and limit.since or 0
-  numbers[open + 3], numbers[open + 4] = limit.estimated, limit.before
-  numbers[open + 5] = estimates > 0 and limit.settled or 0
+  numbers[open], numbers[open + 1], numbers[open + 2] = current, previous, current + previous > 0 and limit.since or 0
   return current > 0 and limit.since + 2 * period or previous > 0 and limit.since + period or 0
+end
+if operation == 'estimate' or size == 64 * count + 40 or size == 64 * count + 80 then
+  local bring, add, write = brought, charge, keep
+  more = 4
+  function brought(at, now, max, window, burst, following, numbers, own, open, floor, till)
+    local limit = bring(at, now, max, window, burst, following, numbers, own, open, floor, till)
+    local tick, level = limit.tick, limit.capacity - limit.free
+    level = level - (limit.current + limit.previous) * limit.each
+    local period = math.ceil(limit.capacity / tick / max) * tick
+    local behind = 4 * count + 5 + (open - count - 3) / 3 * 4
+    local estimated, before, begun, settled = unpack(numbers, behind + 1, behind + 4)
+    -- It need not drain while units are taken ahead.
+    local passed = till > numbers[1] and 0 or at - at % tick - (numbers[1] - numbers[1] % tick)
+    settled = math.min(level, math.max(0, math.ceil(settled / tick) * tick - max * passed))
+    if level == 0 or at >= begun + 2 * period then
+      estimated, before = 0, 0
+    elseif at >= begun + period then
+      -- An estimate that is forgotten counts as what its call did cost.
+      settled = settled + before * limit.each
+      estimated, before, begun = 0, estimated, begun + period
+    end
+    limit.estimated, limit.before, limit.begun = estimated, before, begun
+    limit.settled = estimated + before > 0 and settled or level
+    return limit
+  end
+  function charge(limit, units, is_open, at)
+    if operation == 'estimate' then
+      limit.begun = limit.estimated + limit.before > 0 and limit.begun or at
+      limit.estimated = limit.estimated + units
+    elseif not is_open then
+      limit.settled = limit.settled + units * limit.each
+    end
+    add(limit, units, is_open, at)
+  end
+  function keep(limit, numbers, own, open)
+    local behind = 4 * count + 5 + (open - count - 3) / 3 * 4
+    local is_open = limit.estimated + limit.before > 0
+    numbers[behind + 1], numbers[behind + 2] = limit.estimated, limit.before
+    numbers[behind + 3] = is_open and limit.begun or 0
+    numbers[behind + 4] = is_open and limit.settled or 0
+    return write(limit, numbers, own, open)
+  end
 end
 local lasts, settle
 if operation == 'refund' or operation == 'settle' then
   function settle(limit, time, actual, cost, by_count, at, newest, again)
     local period = math.ceil(limit.capacity / limit.tick / limit.max) * limit.tick
-    local is_over, back, is_this = time + period <= at, 0, time >= limit.since
-    local is_before = not is_this and time >= limit.since - period
+    local is_over, back = time + period <= at, 0
     if by_count == 1 then
-      local sum = is_this and 'current' or is_before and 'previous'
+      local sum = time >= limit.since and 'current' or time >= limit.since - period and 'previous'
       if not sum or limit[sum] < cost then
         return not is_over and 0 or nil
       end
@@ -212,12 +235,13 @@ if operation == 'refund' or operation == 'settle' then
       local level = limit.capacity - limit.free - (limit.current + limit.previous) * limit.each
       back = math.min(math.max(0, cost - actual) * limit.each, cost * limit.each - limit.max * passed)
       back = math.max(0, math.min(level, back))
-      local sum = is_this and 'estimated' or is_before and 'before'
+      local begun, sum = limit.begun or 1 / 0, nil
+      sum = time >= begun and 'estimated' or time >= begun - period and 'before'
       if again == 0 and sum and limit[sum] >= cost then
         limit[sum] = limit[sum] - cost
         limit.settled = limit.settled + math.min(actual, cost) * limit.each
-        local most = limit.settled + (limit.estimated + limit.before) * limit.each
-        limit.free = limit.free + math.max(back, level - most)
+        back = math.max(back, level - limit.settled - (limit.estimated + limit.before) * limit.each)
+        limit.free = limit.free + back
         return math.max(0, actual - cost), true, true
       end
       limit.free = limit.free + back

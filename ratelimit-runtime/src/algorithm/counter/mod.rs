@@ -6,7 +6,7 @@ use std::iter;
 
 use smallvec::SmallVec;
 
-pub(crate) use self::open::{Open, Past};
+pub(crate) use self::open::{Estimates, Open, Past};
 use super::demand::{Demand, Reserves};
 use super::state::{AlgorithmState, Settlement, SettlementOutcome, Taken};
 use super::status::LimitStatus;

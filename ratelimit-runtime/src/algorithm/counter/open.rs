@@ -1,4 +1,4 @@
-//! [`Open`]: the cost of open reservations. [`Past`]: a reservation when it ends.
+//! [`Open`] and [`Estimates`]: the cost of open reservations. [`Past`]: a reservation when it ends.
 
 use crate::algorithm::state::Settlement;
 
@@ -10,27 +10,27 @@ pub(crate) struct Open {
     pub(crate) since: u64,
     pub(crate) current: u64,
     pub(crate) previous: u64,
-    /// Of a bucket, the open estimates of the period and of the one before, which its level
-    /// includes.
-    pub(crate) estimated: [u64; 2],
-    /// The most that the level of a bucket would be without its open estimates, in tokens ×
-    /// microseconds; 0 where there are none.
+    pub(crate) estimates: Estimates,
+}
+
+/// The open estimates of a bucket, which its level includes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Estimates {
+    /// When the current period began.
+    pub(crate) since: u64,
+    pub(crate) current: u64,
+    pub(crate) previous: u64,
+    /// The most that the level would be without them, in tokens × microseconds.
     pub(crate) settled: u128,
 }
 
 impl Open {
-    /// The cost reserved by `count`.
     pub(crate) fn sum(&self) -> u64 {
         self.current + self.previous
     }
 
-    /// The sum of the open estimates.
-    pub(crate) fn estimates(&self) -> u64 {
-        self.estimated.iter().sum()
-    }
-
-    pub(crate) fn is_none(&self) -> bool {
-        self.sum() + self.estimates() == 0
+    pub(super) fn is_none(&self) -> bool {
+        self.sum() + self.estimates.sum() == 0
     }
 
     /// The reserved cost in the next window or period, `length` microseconds later.
@@ -39,18 +39,31 @@ impl Open {
             since: self.since.saturating_add(length),
             current: 0,
             previous: self.current,
-            estimated: [0, self.estimated[0]],
             ..self
         }
     }
 
-    /// The default if nothing is open, else `self`.
+    /// The same with the default for what is not open.
     pub(super) fn or_none(self) -> Self {
-        if self.is_none() {
-            Self::default()
-        } else {
-            self
+        let estimates = self.estimates;
+        Self {
+            estimates: if estimates.sum() == 0 {
+                Estimates::default()
+            } else {
+                estimates
+            },
+            ..if self.sum() == 0 {
+                Self::default()
+            } else {
+                self
+            }
         }
+    }
+}
+
+impl Estimates {
+    pub(crate) fn sum(&self) -> u64 {
+        self.current + self.previous
     }
 }
 

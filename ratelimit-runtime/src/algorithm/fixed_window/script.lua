@@ -48,7 +48,7 @@ end
 
 -- Everything else is decided by windows.lua and counters.lua, which stand behind this file, with
 -- these functions. What is used of a window is `current`; there is none before it that counts.
-local holds, own, opens = 'fixed windows', 3, 1
+local holds, own, opens, more = 'fixed windows', 3, 1, 0
 local function brought(at, now, max, window, this, following, numbers, own, open)
   local begun, ends, used, open = numbers[own], numbers[own + 1], numbers[own + 2], numbers[open]
   local next = at + window

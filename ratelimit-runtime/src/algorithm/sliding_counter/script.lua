@@ -75,7 +75,7 @@ end
 -- Everything else is decided by windows.lua and counters.lua, which stand behind this file, with
 -- these functions. How much counts of a window of which so much overlaps, rounded up: a product of
 -- 2^53 or more is divided by seven bits at a time.
-local holds, own, opens = 'sliding counters', 3, 2
+local holds, own, opens, more = 'sliding counters', 3, 2, 0
 local function weighed(last, overlap, window)
   local whole, part = 0, last * overlap
   if part >= 2 ^ 53 then

@@ -115,7 +115,7 @@ end
 -- Everything else is decided by windows.lua and counters.lua, which stand behind this file, with
 -- these functions. How much counts of a window of which so much overlaps, rounded up: a product of
 -- 2^53 or more is divided by seven bits at a time.
-local holds, own, opens = 'sliding counters', 3, 2
+local holds, own, opens, more = 'sliding counters', 3, 2, 0
 local function weighed(last, overlap, window)
   local whole, part = 0, last * overlap
   if part >= 2 ^ 53 then
@@ -214,7 +214,8 @@ end
 --   first    which number of the value is the first of a limit's: 1 is the time of the newest write,
 --            2 of a bucket until when its charges count
 --   own      how many numbers a limit has
---   opens    how many of what is open of it; the last of six is a level
+--   opens    how many of what is open of it by `count`
+--   more     how many of its estimates, behind the block; the last of four is a level
 --   brought  a limit at a time. A unit of cost takes `each` of its `capacity` (one, unless said), of
 --            which `free` is left by what is used and what is open
 --   charge   charges units to a limit, as an estimate or not, or opens them
@@ -230,9 +231,9 @@ if not state and not is_read then
   state = call('GET', key)
 end
 local plain, numbers, floor, till, since, newer, over = first - 1 + own * count, {}, 0, 0, 0, 0, 0
-local size = plain + opens * count + 3
+local size, all = plain + opens * count + 3, plain + (opens + more) * count + 3
 local stored = state and #state / 8 or 0
-if first > 2 and (stored == plain + 5 or stored == size + 5) then
+if first > 2 and (stored == plain + 5 or stored == size + 5 or stored == all + 5) then
   stored = stored - 5
   floor, till, since, newer, over = struct.unpack('<ddddd', state, 8 * stored + 1)
   -- A lease is up to 10 seconds.
@@ -241,23 +242,24 @@ if first > 2 and (stored == plain + 5 or stored == size + 5) then
     and newer >= 0 and newer <= floor and newer % 1 == 0 and over >= 0 and over <= till
   stored = sound and stored or 0
 end
-local sound = stored == 0 and not state or stored == plain or stored == size
+local sound = stored == 0 and not state
+  or stored == plain or stored == size or stored == all
 if sound and state then
   numbers = { struct.unpack('<' .. string.rep('d', stored), state) }
 end
-for i = stored + 1, size do
+for i = stored + 1, all do
   numbers[i] = 0
 end
 for i = 1, sound and stored or 0 do
   -- Of a bucket a level may be any number, and so may be until when it counts.
-  local is_level = first > 2 and i > 1 and (i <= plain or (i - plain) % opens == 0)
+  local is_level = first > 2 and i > 1 and (i <= plain or i > size and (i - size) % 4 == 0)
   local number, most = numbers[i], is_level and 1 / 0 or 2 ^ 53
   sound = sound and (number >= 0 or first > 2 and i == 2) and number < most and (most > 2 ^ 53 or number % 1 == 0)
 end
 if not sound then
   error('WRONGTYPE the key does not hold ' .. holds .. ' of these limits', 0)
 end
-local newest, ends, strikes, remembered = numbers[1], unpack(numbers, size - 2)
+local newest, ends, strikes, remembered = numbers[1], unpack(numbers, size - 2, size)
 
 -- The limits at this time, which stands still at the newest write as long as anything counts. Where a
 -- `max` has fallen since then, the key ends before the level of a bucket has drained.
@@ -418,7 +420,7 @@ if charged or blocks then
     lives = counts > at and counts or lives
     numbers[2] = base == 0 and lives or -lives
   end
-  for i = 1, lives == 0 and size or 0 do
+  for i = 1, lives == 0 and all or 0 do
     numbers[i] = 0
   end
   if strikes == 0 and ends <= at then
@@ -429,6 +431,9 @@ if charged or blocks then
   if lives > 0 then
     for i = plain + 1, size - 2 do
       last = numbers[i] > 0 and size or last
+    end
+    for i = size + 1, all do
+      last = numbers[i] > 0 and all or last
     end
     value = struct.pack('<' .. string.rep('d', last), unpack(numbers, 1, last))
     if since > 0 and numbers[2] ~= 0 then
