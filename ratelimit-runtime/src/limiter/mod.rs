@@ -387,7 +387,7 @@ impl RateLimiter {
     }
 
     /// The policies in a file, as [`watch_policies`](Self::watch_policies) reads it: for operators'
-    /// tools.
+    /// tools, whose rules keep no permits.
     #[cfg(feature = "watch")]
     #[doc(hidden)]
     pub fn policies_in(
@@ -395,7 +395,11 @@ impl RateLimiter {
     ) -> Result<Vec<(String, Policy)>, RateLimitError> {
         let file = policies::file::PolicyFile::new(path.into())?;
         let policies = file.policies(&file.read());
-        policies.map_err(RateLimitError::misconfigured)
+        let mut policies = policies.map_err(RateLimitError::misconfigured)?;
+        for (_, policy) in &mut policies {
+            (policy.terms.concurrent, policy.terms.lease) = (None, None);
+        }
+        Ok(policies)
     }
 
     /// Checks that the limiter has policies of these names: those that attributes and rules use. A
