@@ -436,7 +436,8 @@ impl fmt::Display for Found {
         }
         if !self.rules.is_empty() && self.rules.iter().all(FoundRule::is_untouched) {
             f.write_str(
-                "\nnothing is counted for it; are prefix and secret those of the service?",
+                "\nnothing is counted for it; are prefix, secret and --no-scripts those of the \
+                 service?",
             )?;
         }
         if self.is_without_overrides {
@@ -463,6 +464,9 @@ impl fmt::Display for Top {
                 ": no limiter has written its rules under this prefix; `ratelimit-admin rules` \
                  lists all prefixes, `list RULE --limits …` the keys of a rule",
             )?;
+        }
+        if self.looked_at == 0 && self.rules > self.left_out.len() {
+            f.write_str(": no key of a rule is stored; is --no-scripts as the service is?")?;
         }
         if !self.complete {
             f.write_str(", and there are more keys, which were not looked at: see --max-keys")?;

@@ -363,7 +363,8 @@ fn what_was_used_is_not_said_of_a_blocked_key() {
 #[test]
 fn what_is_not_seen_is_said() {
     let desk = Desk::busy();
-    let hint = "nothing is counted for it; are prefix and secret those of the service?";
+    let hint = "nothing is counted for it; are prefix, secret and --no-scripts those of the \
+                service?";
     let overrides = "a key with an override in its policy has another limit";
     let nobody = desk.says(&["find", "nobody@example.com"]);
     assert!(
@@ -390,6 +391,13 @@ fn what_is_not_seen_is_said() {
     }
     let said = desk.says(&["peek", "send", "bob@example.com"]);
     assert!(!said.contains(overrides), "{said}");
+    // Keys have other names where no scripts write them.
+    for (args, said) in [
+        (&["top"][..], ": no key of a rule is stored; is --no-scripts as"),
+        (&["list", "send"], "prefix, secret and --no-scripts those of"),
+    ] {
+        contains_all(&desk.says(&[args, &["--no-scripts"]].concat()), &[said]);
+    }
 }
 
 #[test]
