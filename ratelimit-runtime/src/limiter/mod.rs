@@ -348,9 +348,9 @@ impl RateLimiter {
     }
 
     /// Replaces all policies of the limiter with these, in one step: each check is decided by one
-    /// set, and checks made from now on by this one. Counts start from zero under other windows or
-    /// another algorithm, and go on under another `max`. Calls that wait for room go on waiting
-    /// under the policy that they began with.
+    /// set, and checks made from now on by this one. Counts and blocks are kept under another
+    /// `max`; other windows, or another algorithm, have their own. Calls that wait for room go on
+    /// waiting under the policy that they began with.
     ///
     /// # Errors
     ///
