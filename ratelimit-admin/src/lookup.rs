@@ -20,7 +20,10 @@ use crate::rules::{KeysOfRule, Unread};
 pub(crate) struct Found {
     rules: Vec<FoundRule>,
     /// Whether limits are those of policies, without their overrides.
-    #[serde(skip)]
+    #[serde(
+        rename = "without_overrides",
+        skip_serializing_if = "std::ops::Not::not"
+    )]
     is_without_overrides: bool,
     left_out: Vec<LeftOut>,
     /// Lines of Redis that could not be read.
@@ -60,7 +63,10 @@ pub(crate) struct Top {
     /// `true` if these are all.
     complete: bool,
     /// Whether limits are those of policies, without their overrides.
-    #[serde(skip)]
+    #[serde(
+        rename = "without_overrides",
+        skip_serializing_if = "std::ops::Not::not"
+    )]
     is_without_overrides: bool,
     left_out: Vec<LeftOut>,
     skipped: Vec<String>,
@@ -466,7 +472,7 @@ impl fmt::Display for Top {
             )?;
         }
         if self.looked_at == 0 && self.rules > self.left_out.len() {
-            f.write_str(": no key of a rule is stored; is --no-scripts as the service is?")?;
+            f.write_str(": no key of a rule is stored; is --no-scripts right?")?;
         }
         if !self.complete {
             f.write_str(", and there are more keys, which were not looked at: see --max-keys")?;

@@ -384,6 +384,9 @@ fn what_is_not_seen_is_said() {
     ] {
         contains_all(&desk.says(args), &[overrides]);
     }
+    for args in [&["top"][..], &["find", "7"]] {
+        assert_eq!(desk.json(args)["without_overrides"], true);
+    }
     let file = File::new("policies.toml", "report = \"fixed_window 10/1h\"");
     for args in [&["find", "7"][..], &["peek", "report", "7"]] {
         let seven = desk.says(&[args, &["--policies", file.path()]].concat());
@@ -393,8 +396,14 @@ fn what_is_not_seen_is_said() {
     assert!(!said.contains(overrides), "{said}");
     // Keys have other names where no scripts write them.
     for (args, said) in [
-        (&["top"][..], ": no key of a rule is stored; is --no-scripts as"),
-        (&["list", "send"], "prefix, secret and --no-scripts those of"),
+        (
+            &["top"][..],
+            ": no key of a rule is stored; is --no-scripts right?",
+        ),
+        (
+            &["list", "send"],
+            "prefix, secret and --no-scripts those of",
+        ),
     ] {
         contains_all(&desk.says(&[args, &["--no-scripts"]].concat()), &[said]);
     }
