@@ -58,6 +58,17 @@ async fn export(limiter: &RateLimiter, user: &str) -> Result<(), RateLimitError>
     Ok(())
 }
 
+#[rate_limit(
+    name = "invite",
+    key = "<email.trim().to_lowercase()>",
+    window = "1h",
+    max = 5,
+    limiter = limiter
+)]
+async fn invite(limiter: &RateLimiter, email: &str) -> Result<(), RateLimitError> {
+    Ok(())
+}
+
 /// A server on which a service has used its rules.
 struct Desk {
     server: RedisServer,
@@ -338,6 +349,24 @@ fn a_key_is_made_by_the_template_of_its_rule() {
             assert!(words.contains(said), "{command:?} {args:?}: {words}");
         }
     }
+}
+
+/// Support is told addresses as their owners write them.
+#[test]
+fn a_text_is_spelt_as_its_placeholder_spells_it() {
+    let desk = Desk::new(async |limiter| invite(limiter, "Alice@Example.com").await.unwrap());
+    for text in [
+        " Alice@Example.com",
+        "alice@example.com",
+        "<alice@example.com>",
+    ] {
+        let standing = desk.json(&["peek", "invite", text]);
+        assert_eq!(standing["remaining"], 4, "{text}");
+    }
+    contains_all(
+        &desk.says(&["find", "Alice@Example.com"]),
+        &["invite <alice@example.com>: 1 used"],
+    );
 }
 
 /// A block leaves nothing, which is not said to be used.
