@@ -246,7 +246,7 @@ pub(crate) async fn find<E: From<RateLimitError>>(
     for rule in in_force.rules {
         let known = match &rule.policy {
             Some(_) => rule.limits().map(Some),
-            None => Ok(None),
+            None => rule.supported().map(|()| None),
         };
         let policy = known.and_then(|known| Ok(of_file(&rule, known, file)?.cloned()));
         match rendered(&rule, value).and_then(|key| Ok((key, policy?))) {

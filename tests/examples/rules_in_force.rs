@@ -436,6 +436,18 @@ fn what_is_not_seen_is_said() {
     ] {
         contains_all(&desk.says(&[args, &["--no-scripts"]].concat()), &[said]);
     }
+    // What a service with scripts has written there.
+    desk.set(
+        "bucket",
+        r#"{"line":1,"limits":["9/1h"],"algorithm":"token_bucket","key":"<user>",
+            "kinds":["text"],"version":"0","day":99999}"#,
+    );
+    for args in [&["top"][..], &["find", "bob@example.com"]] {
+        contains_all(
+            &desk.says(&[args, &["--no-scripts"]].concat()),
+            &["\n  bucket: the store does not keep limits by `token_bucket`"],
+        );
+    }
 }
 
 #[test]
