@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
-use ratelimit_runtime::store::StoreError;
-use ratelimit_runtime::{Limit, Policy, RateLimitError, RedisStore};
+use ratelimit_runtime::store::{Feature, Request, Store as _, StoreError};
+use ratelimit_runtime::{Algorithm, Limit, Policy, RateLimitError, RedisStore};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -42,6 +42,9 @@ pub(crate) struct RuleInForce {
     /// Its limits; `None` where only calls in flight are limited.
     #[serde(skip)]
     pub(crate) policy: Option<Policy>,
+    /// Why a store without scripts cannot keep it: a service with scripts has written it.
+    #[serde(skip)]
+    unsupported: Option<String>,
 }
 
 /// The line of JSON of a rule, without fields that this program does not know.
@@ -81,6 +84,8 @@ pub(crate) async fn read(
     let colon = if prefix.is_empty() { "" } else { ":" };
     let beginning = format!("{prefix}{colon}");
     let lines = answer(timeout, async || store.rule_lines(&beginning).await).await?;
+    let capabilities = store.capabilities();
+    let has_permits = capabilities.supports_feature(Algorithm::default(), Feature::Concurrent);
     let mut found = InForce {
         rules: Vec::new(),
         skipped: Vec::new(),
@@ -88,7 +93,17 @@ pub(crate) async fn read(
     for (field, line) in lines.into_iter().take(MAX_RULES) {
         match RuleInForce::read(prefix, &field, &line) {
             Ok(rule) if rule.days() > MAX_DAYS => {}
-            Ok(rule) => found.rules.push(rule),
+            Ok(mut rule) => {
+                let policy = rule.policy.as_ref();
+                let unsupported = policy.and_then(|policy| {
+                    let request = Request::new(b"", policy.algorithm(), policy.limits());
+                    capabilities.supports(&request).err()
+                });
+                let no_permits = rule.line.concurrent.is_some() && !has_permits;
+                let no_permits = no_permits.then(|| "the store keeps no permits".to_owned());
+                rule.unsupported = unsupported.map(|why| why.to_string()).or(no_permits);
+                found.rules.push(rule);
+            }
             Err(why) => {
                 let name: String = String::from_utf8_lossy(&field).chars().take(100).collect();
                 let (name, why) = (escaped(&name), escaped(&why));
@@ -137,6 +152,7 @@ impl RuleInForce {
             name,
             line,
             policy,
+            unsupported: None,
         })
     }
 
@@ -151,8 +167,14 @@ impl RuleInForce {
         self.line.max.is_some()
     }
 
+    /// `Ok` if the store can keep it.
+    pub(crate) fn supported(&self) -> Result<(), String> {
+        self.unsupported.clone().map_or(Ok(()), Err)
+    }
+
     /// Its limits, or the reason why no key of it can be looked at.
     pub(crate) fn limits(&self) -> Result<&Policy, String> {
+        self.supported()?;
         let policy = self
             .policy
             .as_ref()

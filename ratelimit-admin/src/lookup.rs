@@ -20,7 +20,10 @@ use crate::rules::{KeysOfRule, Unread};
 pub(crate) struct Found {
     rules: Vec<FoundRule>,
     /// Whether limits are those of policies, without their overrides.
-    #[serde(skip)]
+    #[serde(
+        rename = "without_overrides",
+        skip_serializing_if = "std::ops::Not::not"
+    )]
     is_without_overrides: bool,
     left_out: Vec<LeftOut>,
     /// Lines of Redis that could not be read.
@@ -60,7 +63,10 @@ pub(crate) struct Top {
     /// `true` if these are all.
     complete: bool,
     /// Whether limits are those of policies, without their overrides.
-    #[serde(skip)]
+    #[serde(
+        rename = "without_overrides",
+        skip_serializing_if = "std::ops::Not::not"
+    )]
     is_without_overrides: bool,
     left_out: Vec<LeftOut>,
     skipped: Vec<String>,
@@ -87,17 +93,17 @@ fn rendered(rule: &RuleInForce, value: &str) -> Result<Key, String> {
         Some(template) => template,
     };
     let pieces = pieces(template).ok_or("its template is damaged")?;
-    let placeholders = pieces.iter().filter(|piece| piece.is_none()).count();
+    let placeholders = pieces.len() / 2;
     if placeholders != 1 {
         return Err(format!("its key has {placeholders} values: {template}"));
     }
     let other = |what: &str| format!("its key {template} takes {what}");
     let kind = rule.line.kinds.first().map_or("other", String::as_str);
     let mut key = KeyBuilder::new();
-    for piece in pieces {
-        let Some(text) = piece else {
+    for (at, piece) in pieces.iter().enumerate() {
+        if at % 2 == 1 {
             match kind {
-                "text" => key.part(value),
+                "text" => key.part(&*spelt(piece, value)),
                 "number" => number(&mut key, value).ok_or_else(|| other("a whole number"))?,
                 "address" => {
                     let network = value.strip_suffix("/64").filter(|text| text.contains(':'));
@@ -106,11 +112,29 @@ fn rendered(rule: &RuleInForce, value: &str) -> Result<Key, String> {
                 }
                 _ => return Err(other("a value that is no text, number or address")),
             }
-            continue;
-        };
-        key.text(&text);
+        } else {
+            key.text(piece);
+        }
     }
     Ok(key.finish())
+}
+
+/// A text as the last methods of a placeholder spell it: `email.trim().to_lowercase()`. What is
+/// spelt so already stays the same.
+fn spelt(placeholder: &str, text: &str) -> String {
+    let spelling = |method: &str| -> Option<fn(&str) -> String> {
+        Some(match method.trim() {
+            "trim()" => |text| text.trim().to_owned(),
+            "to_lowercase()" => str::to_lowercase,
+            "to_uppercase()" => str::to_uppercase,
+            "to_ascii_lowercase()" => str::to_ascii_lowercase,
+            "to_ascii_uppercase()" => str::to_ascii_uppercase,
+            _ => return None,
+        })
+    };
+    let last: Vec<_> = placeholder.rsplit('.').map_while(spelling).collect();
+    let spell = |text: String, spell: &fn(&str) -> String| spell(&text);
+    last.iter().rev().fold(text.to_owned(), spell)
 }
 
 /// The key that a value is by the template of a rule; `None` where the value alone says it: as it
@@ -141,7 +165,9 @@ pub(crate) fn key_of(rule: &RuleInForce, value: Option<&str>) -> Result<Option<K
         (Some(value), _) => {
             let kind = rule.line.kinds.first().map(String::as_str);
             let is_plain = match pieces(template).as_deref() {
-                Some([Some(before), None, Some(behind)]) => before.is_empty() && behind.is_empty(),
+                Some([before, placeholder, behind]) => {
+                    before.is_empty() && behind.is_empty() && spelt(placeholder, value) == value
+                }
                 _ => false,
             };
             if is_plain && !matches!(kind, Some("number" | "address")) {
@@ -155,10 +181,11 @@ pub(crate) fn key_of(rule: &RuleInForce, value: Option<&str>) -> Result<Option<K
 /// The keys of a template, as rendered, without their values; `None` for text that is none.
 fn shape(template: &str) -> Option<String> {
     let mut key = KeyBuilder::new();
-    for piece in pieces(template)? {
-        match piece {
-            Some(text) => key.text(&text),
-            None => key.part(""),
+    for (at, piece) in pieces(template)?.iter().enumerate() {
+        if at % 2 == 1 {
+            key.part("");
+        } else {
+            key.text(piece);
         }
     }
     String::from_utf8(key.finish().as_bytes().to_vec()).ok()
@@ -179,8 +206,9 @@ fn number(key: &mut KeyBuilder, value: &str) -> Option<()> {
     signed.or_else(|| value.parse::<u128>().ok().map(|number| key.part(&number)))
 }
 
-/// The texts of a template, and `None` for each placeholder; `None` for a text that is no template.
-fn pieces(template: &str) -> Option<Vec<Option<String>>> {
+/// The texts of a template, with a placeholder after each but the last; `None` for a text that is
+/// no template.
+fn pieces(template: &str) -> Option<Vec<String>> {
     let (mut pieces, mut text) = (Vec::new(), String::new());
     let mut chars = template.chars().peekable();
     while let Some(c) = chars.next() {
@@ -188,16 +216,21 @@ fn pieces(template: &str) -> Option<Vec<Option<String>>> {
             text.push(c);
         } else if let '<' | '{' = c {
             let close = if c == '<' { '>' } else { '}' };
-            chars.by_ref().find(|inside| *inside == close)?;
-            pieces.push(Some(std::mem::take(&mut text)));
-            pieces.push(None);
+            pieces.push(std::mem::take(&mut text));
+            let mut placeholder = String::new();
+            while let inside = chars.next()?
+                && inside != close
+            {
+                placeholder.push(inside);
+            }
+            pieces.push(placeholder);
         } else if let '>' | '}' = c {
             return None;
         } else {
             text.push(c);
         }
     }
-    pieces.push(Some(text));
+    pieces.push(text);
     Some(pieces)
 }
 
@@ -213,7 +246,7 @@ pub(crate) async fn find<E: From<RateLimitError>>(
     for rule in in_force.rules {
         let known = match &rule.policy {
             Some(_) => rule.limits().map(Some),
-            None => Ok(None),
+            None => rule.supported().map(|()| None),
         };
         let policy = known.and_then(|known| Ok(of_file(&rule, known, file)?.cloned()));
         match rendered(&rule, value).and_then(|key| Ok((key, policy?))) {
@@ -436,7 +469,8 @@ impl fmt::Display for Found {
         }
         if !self.rules.is_empty() && self.rules.iter().all(FoundRule::is_untouched) {
             f.write_str(
-                "\nnothing is counted for it; are prefix and secret those of the service?",
+                "\nnothing is counted for it; are prefix, secret and --no-scripts those of the \
+                 service?",
             )?;
         }
         if self.is_without_overrides {
@@ -463,6 +497,9 @@ impl fmt::Display for Top {
                 ": no limiter has written its rules under this prefix; `ratelimit-admin rules` \
                  lists all prefixes, `list RULE --limits …` the keys of a rule",
             )?;
+        }
+        if self.looked_at == 0 && self.rules > self.left_out.len() {
+            f.write_str(": no key of a rule is stored; is --no-scripts right?")?;
         }
         if !self.complete {
             f.write_str(", and there are more keys, which were not looked at: see --max-keys")?;

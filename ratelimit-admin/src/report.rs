@@ -481,7 +481,9 @@ fn hint(rule: &str, zone: Option<&str>) -> String {
         Some(zone) => {
             format!("are name, windows, algorithm, zone ({zone}) and prefix those of the service?")
         }
-        None => "are name, windows, algorithm, prefix and secret those of the service?".to_owned(),
+        None => "are name, windows, algorithm, prefix, secret and --no-scripts those of the \
+                 service?"
+            .to_owned(),
     }
 }
 

@@ -58,6 +58,17 @@ async fn export(limiter: &RateLimiter, user: &str) -> Result<(), RateLimitError>
     Ok(())
 }
 
+#[rate_limit(
+    name = "invite",
+    key = "<email.trim().to_lowercase()>",
+    window = "1h",
+    max = 5,
+    limiter = limiter
+)]
+async fn invite(limiter: &RateLimiter, email: &str) -> Result<(), RateLimitError> {
+    Ok(())
+}
+
 /// A server on which a service has used its rules.
 struct Desk {
     server: RedisServer,
@@ -340,6 +351,24 @@ fn a_key_is_made_by_the_template_of_its_rule() {
     }
 }
 
+/// Support is told addresses as their owners write them.
+#[test]
+fn a_text_is_spelt_as_its_placeholder_spells_it() {
+    let desk = Desk::new(async |limiter| invite(limiter, "Alice@Example.com").await.unwrap());
+    for text in [
+        " Alice@Example.com",
+        "alice@example.com",
+        "<alice@example.com>",
+    ] {
+        let standing = desk.json(&["peek", "invite", text]);
+        assert_eq!(standing["remaining"], 4, "{text}");
+    }
+    contains_all(
+        &desk.says(&["find", "Alice@Example.com"]),
+        &["invite <alice@example.com>: 1 used"],
+    );
+}
+
 /// A block leaves nothing, which is not said to be used.
 #[test]
 fn what_was_used_is_not_said_of_a_blocked_key() {
@@ -363,7 +392,8 @@ fn what_was_used_is_not_said_of_a_blocked_key() {
 #[test]
 fn what_is_not_seen_is_said() {
     let desk = Desk::busy();
-    let hint = "nothing is counted for it; are prefix and secret those of the service?";
+    let hint = "nothing is counted for it; are prefix, secret and --no-scripts those of the \
+                service?";
     let overrides = "a key with an override in its policy has another limit";
     let nobody = desk.says(&["find", "nobody@example.com"]);
     assert!(
@@ -383,6 +413,9 @@ fn what_is_not_seen_is_said() {
     ] {
         contains_all(&desk.says(args), &[overrides]);
     }
+    for args in [&["top"][..], &["find", "7"]] {
+        assert_eq!(desk.json(args)["without_overrides"], true);
+    }
     let file = File::new("policies.toml", "report = \"fixed_window 10/1h\"");
     for args in [&["find", "7"][..], &["peek", "report", "7"]] {
         let seven = desk.says(&[args, &["--policies", file.path()]].concat());
@@ -390,6 +423,31 @@ fn what_is_not_seen_is_said() {
     }
     let said = desk.says(&["peek", "send", "bob@example.com"]);
     assert!(!said.contains(overrides), "{said}");
+    // Keys have other names where no scripts write them.
+    for (args, said) in [
+        (
+            &["top"][..],
+            ": no key of a rule is stored; is --no-scripts right?",
+        ),
+        (
+            &["list", "send"],
+            "prefix, secret and --no-scripts those of",
+        ),
+    ] {
+        contains_all(&desk.says(&[args, &["--no-scripts"]].concat()), &[said]);
+    }
+    // What a service with scripts has written there.
+    desk.set(
+        "bucket",
+        r#"{"line":1,"limits":["9/1h"],"algorithm":"token_bucket","key":"<user>",
+            "kinds":["text"],"version":"0","day":99999}"#,
+    );
+    for args in [&["top"][..], &["find", "bob@example.com"]] {
+        contains_all(
+            &desk.says(&[args, &["--no-scripts"]].concat()),
+            &["\n  bucket: the store does not keep limits by `token_bucket`"],
+        );
+    }
 }
 
 #[test]

@@ -12,7 +12,15 @@ use ratelimit_runtime::{
 use crate::replay::log::Log;
 
 /// The settings that change what a call does, and not what the limits refuse.
-const UNUSED: [&str; 5] = ["wait", "prefetch", "shadow", "timeout", "on_unavailable"];
+const UNUSED: [&str; 7] = [
+    "wait",
+    "prefetch",
+    "shadow",
+    "timeout",
+    "on_unavailable",
+    "concurrent",
+    "lease",
+];
 
 /// A rule as it was written on the command line.
 #[derive(Clone)]

@@ -348,9 +348,9 @@ impl RateLimiter {
     }
 
     /// Replaces all policies of the limiter with these, in one step: each check is decided by one
-    /// set, and checks made from now on by this one. Counts start from zero under other windows or
-    /// another algorithm, and go on under another `max`. Calls that wait for room go on waiting
-    /// under the policy that they began with.
+    /// set, and checks made from now on by this one. Counts and blocks are kept under another
+    /// `max`; other windows, or another algorithm, have their own. Calls that wait for room go on
+    /// waiting under the policy that they began with.
     ///
     /// # Errors
     ///
@@ -387,7 +387,7 @@ impl RateLimiter {
     }
 
     /// The policies in a file, as [`watch_policies`](Self::watch_policies) reads it: for operators'
-    /// tools.
+    /// tools, whose rules keep no permits.
     #[cfg(feature = "watch")]
     #[doc(hidden)]
     pub fn policies_in(
@@ -395,7 +395,11 @@ impl RateLimiter {
     ) -> Result<Vec<(String, Policy)>, RateLimitError> {
         let file = policies::file::PolicyFile::new(path.into())?;
         let policies = file.policies(&file.read());
-        policies.map_err(RateLimitError::misconfigured)
+        let mut policies = policies.map_err(RateLimitError::misconfigured)?;
+        for (_, policy) in &mut policies {
+            (policy.terms.concurrent, policy.terms.lease) = (None, None);
+        }
+        Ok(policies)
     }
 
     /// Checks that the limiter has policies of these names: those that attributes and rules use. A

@@ -71,7 +71,9 @@ fn keys_of_every_kind_of_limiter_are_found() {
 fn a_file_of_policies_gives_limits_and_overrides() {
     let bench = Bench::new(&[]);
     let toml = "\u{feff}[api]\nlimits = \"5/1m\"\nshadow = true\noverrides.\"<acme>\" = 50\n";
-    let json = r#"{ "api": { "limits": "5/1m", "overrides": { "<acme>": 50 } } }"#;
+    // Of calls in flight, which another command counts.
+    let json = r#"{ "api": { "limits": "5/1m", "concurrent": 3, "lease": "10s",
+        "overrides": { "<acme>": 50 } } }"#;
     for (name, text) in [("policies.toml", toml), ("policies.json", json)] {
         has_limits_and_overrides(&bench, &File::new(name, text));
     }

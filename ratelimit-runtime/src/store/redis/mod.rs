@@ -76,6 +76,9 @@ impl RedisStore {
     /// the same as `redis` and `rediss`. Special characters in a password or a name are
     /// percent-encoded.
     ///
+    /// `redis` is not for a proxy that spreads keys over several servers by the first key of a
+    /// command: commands have keys of several calls, so each server would admit `max` of a key.
+    ///
     /// Returns at once and connects to nothing.
     ///
     /// # Errors
