@@ -265,6 +265,12 @@ async fn of_a_stored_rule(
         }
         Named::Unknown(near) if blocks => {
             let name = &bucket.rule.name;
+            // A rule may be known, and have no keys at the moment.
+            let known = in_force(service).await?;
+            if let Some(name) = known.known_name(name)?.map(str::to_owned) {
+                bucket.rule.name_is(name);
+                return Ok(bucket);
+            }
             let near = near
                 .iter()
                 .map(|name| printable::escaped(name))

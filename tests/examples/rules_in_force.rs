@@ -369,6 +369,18 @@ fn a_text_is_spelt_as_its_placeholder_spells_it() {
     );
 }
 
+/// Its keys have expired, or Redis has lost them; its limits are said anew.
+#[test]
+fn a_rule_without_keys_is_blocked_by_its_short_name() {
+    let desk = Desk::new(async |limiter| send(limiter, "bob").await.unwrap());
+    desk.says(&["reset", "send", "bob"]);
+    desk.says(&["block", "send", "bob", "--limits", "3/1m", "--for", "1h"]);
+    contains_all(
+        &desk.says(&["peek", "send", "bob"]),
+        &["0 of 3 left in 1m, blocked"],
+    );
+}
+
 /// A block leaves nothing, which is not said to be used.
 #[test]
 fn what_was_used_is_not_said_of_a_blocked_key() {
