@@ -6,7 +6,7 @@ use super::{MICROSECOND, MINUTE, PATIENCE, acquire, peek, store_with_fake_clock}
 use crate::support::redis::{RedisServer, shared};
 use crate::support::unique;
 use ratelimit_runtime::store::Request;
-use ratelimit_runtime::{Algorithm, Limit, Store};
+use ratelimit_runtime::{Algorithm, Limit, RedisMode, Store};
 
 #[tokio::test]
 async fn the_servers_clock_frees_a_unit_at_the_promised_microsecond() {
@@ -78,9 +78,17 @@ async fn the_log_outgrows_max_little_and_never_outlives_two_windows() {
 /// 100,000 that are removed at once would hold the server for 17 ms.
 #[tokio::test]
 async fn expired_entries_are_removed_in_bounded_portions() {
+    for (mode, form) in [(RedisMode::Scripts, ""), (RedisMode::Transactions, "%log")] {
+        remove_in_portions(mode, form).await;
+    }
+}
+
+async fn remove_in_portions(mode: RedisMode, form: &str) {
     let server = shared();
     let (store, clock) = store_with_fake_clock().await;
+    let store = store.mode(mode);
     let (key, limits) = (unique("portions"), [Limit::new(5_000, MINUTE)]);
+    let stored = format!("{key}{form}");
     let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits);
     for _ in 0..4 {
         assert!(
@@ -101,7 +109,7 @@ async fn expired_entries_are_removed_in_bounded_portions() {
             store.acquire(request).await.unwrap().remaining,
             5_000 - 2 - call
         );
-        let now = server.number(&["ZCARD", &key]);
+        let now = server.number(&["ZCARD", &stored]);
         assert!(card + 1 - now <= 1_016, "{} at once", card + 1 - now);
         removed += card + 1 - now;
         card = now;

@@ -84,3 +84,18 @@ impl Rules {
         *rule = changed;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_that_no_key_has_any_more_are_dropped() {
+        let mut rules = Rules::default();
+        let mut rule = rules.add_key(b"head", &[Limit::per_minute(1)]);
+        for max in 2..5 {
+            rules.change(&mut rule, &[Limit::per_minute(max)]);
+        }
+        assert_eq!(rules.families[&b"head"[..]].rules.len(), 1);
+    }
+}
