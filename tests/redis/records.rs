@@ -78,12 +78,12 @@ async fn the_log_outgrows_max_little_and_never_outlives_two_windows() {
 /// 100,000 that are removed at once would hold the server for 17 ms.
 #[tokio::test]
 async fn expired_entries_are_removed_in_bounded_portions() {
-    for (mode, form) in [(RedisMode::Scripts, ""), (RedisMode::Transactions, "%log")] {
-        remove_in_portions(mode, form).await;
-    }
+    remove_in_portions(RedisMode::Scripts, "", |request| request).await;
+    remove_in_portions(RedisMode::Scripts, "", |request| request.reserving()).await;
+    remove_in_portions(RedisMode::Transactions, "%log", |request| request).await;
 }
 
-async fn remove_in_portions(mode: RedisMode, form: &str) {
+async fn remove_in_portions(mode: RedisMode, form: &str, last: fn(Request<'_>) -> Request<'_>) {
     let server = shared();
     let (store, clock) = store_with_fake_clock().await;
     let store = store.mode(mode);
@@ -106,7 +106,7 @@ async fn remove_in_portions(mode: RedisMode, form: &str) {
     let (mut card, mut removed) = (4_001, 0);
     for call in 0..200_u64 {
         assert_eq!(
-            store.acquire(request).await.unwrap().remaining,
+            store.acquire(last(request)).await.unwrap().remaining,
             5_000 - 2 - call
         );
         let now = server.number(&["ZCARD", &stored]);
@@ -116,6 +116,23 @@ async fn remove_in_portions(mode: RedisMode, form: &str) {
         clock.advance(MICROSECOND);
     }
     assert!(removed > 0, "nothing is removed");
+}
+
+/// They make the next block longer.
+#[tokio::test]
+async fn a_key_lives_as_long_as_its_offences_are_remembered() {
+    let (server, limits) = (shared(), [Limit::per_minute(1)]);
+    let store = server.store();
+    for &algorithm in Algorithm::ALL {
+        let key = unique("offences");
+        let request = Request::new(key.as_bytes(), algorithm, &limits);
+        let request = request.with_growing_block(MINUTE, MINUTE * 60);
+        for _ in 0..2 {
+            let _ = store.acquire(request).await.unwrap();
+        }
+        let left = server.number(&["PTTL", &key]);
+        assert!(left > 60 * 60_000, "{algorithm}: {left} ms");
+    }
 }
 
 #[tokio::test]
