@@ -65,6 +65,7 @@ impl Serialize for Period {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 mod tests {
     use ratelimit_runtime::CalendarUnit::{Day, Hour, Month, Week, Year};
 

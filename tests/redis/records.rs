@@ -78,12 +78,12 @@ async fn the_log_outgrows_max_little_and_never_outlives_two_windows() {
 /// 100,000 that are removed at once would hold the server for 17 ms.
 #[tokio::test]
 async fn expired_entries_are_removed_in_bounded_portions() {
-    remove_in_portions(RedisMode::Scripts, "", |request| request).await;
-    remove_in_portions(RedisMode::Scripts, "", |request| request.reserving()).await;
-    remove_in_portions(RedisMode::Transactions, "%log", |request| request).await;
+    remove_in_portions(RedisMode::Scripts, "", false).await;
+    remove_in_portions(RedisMode::Scripts, "", true).await;
+    remove_in_portions(RedisMode::Transactions, "%log", false).await;
 }
 
-async fn remove_in_portions(mode: RedisMode, form: &str, last: fn(Request<'_>) -> Request<'_>) {
+async fn remove_in_portions(mode: RedisMode, form: &str, reserves: bool) {
     let server = shared();
     let (store, clock) = store_with_fake_clock().await;
     let store = store.mode(mode);
@@ -104,9 +104,14 @@ async fn remove_in_portions(mode: RedisMode, form: &str, last: fn(Request<'_>) -
     clock.advance(MINUTE / 2 + MICROSECOND * 5_000);
     // 4,000 of 4,001 have lapsed.
     let (mut card, mut removed) = (4_001, 0);
+    let request = if reserves {
+        request.reserving()
+    } else {
+        request
+    };
     for call in 0..200_u64 {
         assert_eq!(
-            store.acquire(last(request)).await.unwrap().remaining,
+            store.acquire(request).await.unwrap().remaining,
             5_000 - 2 - call
         );
         let now = server.number(&["ZCARD", &stored]);

@@ -96,6 +96,7 @@ mod tests {
         for max in 2..5 {
             rules.change(&mut rule, &[Limit::per_minute(max)]);
         }
-        assert_eq!(rules.families[&b"head"[..]].rules.len(), 1);
+        let family = rules.families.get(&b"head"[..]);
+        assert_eq!(family.map(|family| family.rules.len()), Some(1));
     }
 }

@@ -93,6 +93,7 @@ impl Clients {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 mod tests {
     use tokio::runtime::Runtime;
 
