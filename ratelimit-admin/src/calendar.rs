@@ -63,3 +63,23 @@ impl Serialize for Period {
         serializer.collect_str(&self.end.timestamp())
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+mod tests {
+    use ratelimit_runtime::CalendarUnit::{Day, Hour, Month, Week, Year};
+
+    #[test]
+    fn a_period_ends_where_the_next_one_begins() {
+        let tuesday = "2028-02-29T23:30:00[UTC]".parse().unwrap();
+        let ends = [Hour, Day, Week, Month, Year].map(|unit| {
+            let end = super::end(&tuesday, unit).unwrap();
+            end.strftime("%F %H").to_string()
+        });
+        let march = "2028-03-01 00";
+        assert_eq!(
+            ends,
+            [march, march, "2028-03-06 00", march, "2029-01-01 00"]
+        );
+    }
+}

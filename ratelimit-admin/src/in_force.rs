@@ -18,8 +18,6 @@ use crate::rules::{answer, nearest, unescaped};
 const LINE: u64 = 1;
 /// A rule that no limiter has written for so many days is left out.
 const MAX_DAYS: u64 = 35;
-/// In bytes, of a name and its line: a longer one is none that a limiter has written.
-const LONGEST: usize = 1 << 16;
 /// The most rules that are read.
 const MAX_RULES: usize = 10_000;
 
@@ -123,9 +121,6 @@ pub(crate) async fn read(
 impl RuleInForce {
     fn read(prefix: &str, field: &[u8], line: &[u8]) -> Result<Self, String> {
         let wrong = |why: &dyn std::fmt::Display| format!("its line is damaged ({why})");
-        if field.len() + line.len() > LONGEST {
-            return Err(wrong(&"it is too long"));
-        }
         let field = std::str::from_utf8(field).map_err(|why| wrong(&why))?;
         // Behind the colon is the policy, which the line names too.
         let name = field.split(':').next().and_then(unescaped);

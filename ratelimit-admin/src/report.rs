@@ -535,16 +535,10 @@ impl fmt::Display for Standing {
     }
 }
 
-/// In whole seconds, if it is longer than one.
+/// In whole seconds.
 fn rounded(duration: Duration) -> impl fmt::Display {
-    let precise = if duration > Duration::from_secs(1) {
-        1_000
-    } else {
-        1
-    };
-    let millis =
-        u64::try_from(duration.as_micros().div_ceil(1_000 * precise) * precise).unwrap_or(u64::MAX);
-    format_duration(Duration::from_millis(millis))
+    let more = u64::from(duration.subsec_nanos() > 0);
+    format_duration(Duration::from_secs(duration.as_secs().saturating_add(more)))
 }
 
 fn seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {

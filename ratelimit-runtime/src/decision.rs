@@ -175,13 +175,7 @@ impl Decision {
     /// `true` if this is closer to a refusal than `other`.
     #[cfg(feature = "http")]
     pub(crate) fn is_stricter_than(&self, other: &Self) -> bool {
-        let rank = |decision: &Self| {
-            (
-                decision.is_allowed(),
-                decision.remaining,
-                !decision.retry_after_us,
-            )
-        };
+        let rank = |decision: &Self| (decision.is_allowed(), decision.remaining);
         rank(self) < rank(other)
     }
 

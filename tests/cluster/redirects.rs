@@ -25,6 +25,7 @@ async fn moves(store: RedisStore, cluster: &RedisCluster, algorithm: Algorithm) 
     assert_eq!(remaining(&of_there).await, 3);
     cluster.begin_to_move(slot, 2, 1);
     assert_eq!(remaining(&of_there).await, 2, "it is still there");
+    cluster.node(1).cli(&["SCRIPT", "FLUSH"]);
     for left in [3, 2] {
         assert_eq!(
             remaining(&of_new).await,

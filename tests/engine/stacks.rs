@@ -14,7 +14,7 @@ use ratelimit_runtime::store::{
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
     Algorithm, Key, Limit, MemoryStore, OnUnavailable, Policy, RateLimitError, RateLimiter, Rule,
-    Store, rate_limit,
+    Source, Store, rate_limit,
 };
 use tokio::sync::watch;
 
@@ -541,12 +541,12 @@ async fn a_store_of_another_crate_blocks_where_its_limit_alone_refuses() {
         let _ = limiter.acquire(&second(), &Key::global()).await.unwrap();
     }
     let is_blocked = async || {
-        let refused = blocking(&foreign, &limiter).await.unwrap_err();
+        let error = blocking(&foreign, &limiter).await.unwrap_err();
+        let refusal = error.decision().unwrap();
+        assert_eq!(refusal.source(), Source::Store);
+        assert!(refusal.reset_after() >= refusal.retry_after().unwrap());
         let peeked = foreign.peek(&first(), &Key::global()).await.unwrap();
-        (
-            refused.decision().unwrap().is_blocked(),
-            peeked.is_blocked(),
-        )
+        (refusal.is_blocked(), peeked.is_blocked())
     };
     assert_eq!(is_blocked().await, (false, false));
     assert!(limiter.reset(&second(), &Key::global()).await.unwrap());

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_lite_free::block_on_without_a_runtime;
+use futures_util::poll;
 use ratelimit_runtime::store::{Answer, Request, Verdict};
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
@@ -125,6 +126,25 @@ async fn no_caller_waits_longer_than_its_rule_says() {
         asked.elapsed()
     );
     ahead.await.unwrap().unwrap();
+}
+
+/// One that comes at the moment at which the first leaves is behind those who have waited.
+#[tokio::test(start_paused = true)]
+async fn the_next_one_keeps_the_place_when_the_first_gives_up() {
+    let (limiter, key) = (RateLimiter::memory(), Key::global());
+    let rule = patient(1, SECOND * 10, SECOND * 15);
+    let call = || Box::pin(limiter.acquire(&rule, &key));
+    let _ = call().await.unwrap();
+    let (mut first, mut next) = (call(), call());
+    assert!(poll!(&mut first).is_pending() && poll!(&mut next).is_pending());
+    sleep(SECOND * 5).await;
+    drop(first);
+    let mut newcomer = call();
+    assert!(poll!(&mut newcomer).is_pending());
+    tokio::select! {
+        next = next => assert!(next.is_ok()),
+        _ = newcomer => panic!("it was the last to come"),
+    }
 }
 
 /// So many callers of one rule, in the order of their numbers: whether each was admitted, and after

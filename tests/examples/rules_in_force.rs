@@ -287,6 +287,8 @@ fn top_lists_what_is_refused_now_and_says_when_it_was_cut() {
             "and there are more keys, which were not looked at",
         ],
     );
+    desk.json(&["block", "send", "bob", "--for", "7d"]);
+    assert_eq!(desk.json(&["top"])["keys"][0]["key"], "<bob>");
 }
 
 /// What a key is typed as is a key of the rule, or an error.
@@ -311,6 +313,10 @@ fn a_key_is_made_by_the_template_of_its_rule() {
         );
     }
     assert_eq!(desk.json(&["peek", "report", "007"])["key"], "<7>");
+    // As a UUID may be.
+    let largest = u128::MAX.to_string();
+    let standing = desk.json(&["peek", "report", &largest]);
+    assert_eq!(standing["key"], format!("<{largest}>"));
     for (args, said) in [
         (
             &["log in", "bob"][..],
@@ -513,6 +519,13 @@ fn what_cannot_be_known_is_an_error_that_says_what_to_type() {
         r#"{"line":1,"limits":["99/1h"],"algorithm":"sliding_window","policy":"gold",
             "version":"0","day":99999}"#,
     );
+    desk.set(
+        "each",
+        r#"{"line":1,"limits":["5/1h"],"algorithm":"token_bucket","max":"most",
+            "version":"0","day":99999}"#,
+    );
+    let words = desk.fails(&["peek", "each", "alice"]);
+    assert!(words.contains("each call says its `max`"), "{words}");
     let words = desk.fails(&["peek", "plan", "alice"]);
     assert!(
         words.contains("under the policies gold, report: say one"),
@@ -575,6 +588,8 @@ fn a_line_that_cannot_be_read_is_named_and_steers_no_terminal() {
             "3/1m, block 10m",
         ],
     );
+    let of_shop = says_in_part(&["rules", "--url", &desk.url, "--prefix", "shop"]);
+    assert!(!of_shop.contains("Mailer"), "of shop:prod: {of_shop}");
     for args in [&["rules"][..], &["find", "alice"], &["top"]] {
         let printed = says_in_part(&desk.with(args));
         contains_all(

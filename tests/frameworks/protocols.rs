@@ -4,7 +4,7 @@
 use std::convert::Infallible;
 
 use axum::Router;
-use axum::body::{Body, to_bytes};
+use axum::body::{Body, HttpBody as _, to_bytes};
 use axum::http::{HeaderMap, Method, Request, Response, Version};
 use axum::routing::post;
 use ratelimit_runtime::{
@@ -76,7 +76,10 @@ async fn ask(
             .insert("x-api-key", api_key.parse().unwrap());
     }
     let (parts, body) = service.clone().oneshot(request).await.unwrap().into_parts();
+    let told = (body.size_hint().exact(), body.is_end_stream());
     let body = String::from_utf8(to_bytes(body, 65_536).await.unwrap().to_vec()).unwrap();
+    // A body without a length is sent in chunks, and an answer of grpc ends with its headers.
+    assert_eq!(told, (Some(body.len() as u64), body.is_empty()));
     Answer {
         status: parts.status.as_u16(),
         headers: parts.headers,

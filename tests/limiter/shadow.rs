@@ -32,6 +32,9 @@ async fn refusals_in_shadow_mode_set_no_block_and_are_no_offences() {
             let seen = watch().await;
             assert!(!seen.is_allowed() && !seen.is_blocked(), "{seen:?}");
         }
+        let heavy = watched.clone().with_cost(2);
+        let seen = limiter.acquire(&heavy, &alice()).await.unwrap();
+        assert!(!seen.is_allowed() && seen.retry_after().is_none());
         // The first call that may be refused is the first offence, whatever this process has seen.
         assert_eq!(blocked(&limiter, &STRICT).await, HOUR);
         for _ in 0..3 {

@@ -38,6 +38,8 @@ async fn every_metric_is_emitted_as_it_is_documented() {
         drop(limiter.acquire(&rule, &Key::of("alice")).await);
     }
     take_ahead(&limiter).await;
+    let units = |of: &str| Samples::now().sum("ratelimit_prefetched_units_total", &[("units", of)]);
+    assert_eq!(units("granted"), units("spent") + units("given_back"));
     let _losing = permits::that_is_lost(&server).await;
     let lost = || Samples::now().sum("ratelimit_permits_lost_total", &[]);
     crate::redis_server::until("a permit is lost", || lost() > 0.0).await;

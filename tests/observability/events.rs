@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use proc_macro2::{TokenStream, TokenTree};
 use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{Answer, Request, StoreError, StoreErrorKind, Verdict};
@@ -21,6 +22,7 @@ use tonic::codegen::http;
 use crate::documented::{code, file, table};
 use crate::log::{Kind, Log};
 use crate::redis_server::{ALONE, limiter, take_ahead, until};
+use crate::support::proxy::Proxy;
 use crate::support::redis::RedisServer;
 use crate::support::unique;
 
@@ -280,6 +282,19 @@ async fn every_documented_event_is_logged_when_it_happens() {
         missed,
         ["login_expires", "permit_lost", "shadow_ended", "empty_url"]
     );
+}
+
+/// Callers get another answer from then on.
+#[tokio::test]
+async fn an_outage_that_turns_out_to_be_a_wrong_setting_is_logged_as_both() {
+    let (log, _listening) = Log::listen();
+    let locked = RedisServer::start_with(&["--requirepass", "secret"]);
+    let proxy = Proxy::start(1).await;
+    let limiter = RateLimiter::redis(&proxy.url()).unwrap();
+    assert!(limiter.ready().now_or_never().is_none());
+    until("nobody is there", || log.has("outage")).await;
+    proxy.lead_to(locked.port());
+    until("a password is asked for", || log.has("misconfigured")).await;
 }
 
 /// A client can repeat its request as often as it likes, and does not fill the disk with the log.

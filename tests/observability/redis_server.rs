@@ -114,6 +114,7 @@ async fn connections_and_outages_are_measured() {
     until("it is down", || states(&server) == DOWN).await;
     ask().await;
     assert_eq!((by("store"), by("fallback")), (1.0, 1.0));
+    assert_eq!(waits(&server, "unavailable"), 0.0, "it is answered at once");
     assert_eq!(counted("ratelimit_connection_losses_total", &server), 1.0);
     assert_eq!(counted("ratelimit_outages_total", &server), 1.0);
 

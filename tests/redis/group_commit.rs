@@ -104,7 +104,7 @@ async fn keys_that_are_charged_together_live_as_long_as_they_count() {
 }
 
 /// Polls once, as a caller does who is dropped then.
-fn poll_once(answer: &mut Answer<'_, Verdict>) {
+fn poll_once<T: Unpin>(answer: &mut Answer<'_, T>) {
     assert!(
         Pin::new(answer)
             .poll(&mut Context::from_waker(Waker::noop()))
@@ -236,6 +236,13 @@ async fn a_caller_that_is_late_before_it_is_sent_is_not_sent() {
         kinds.collect::<Vec<_>>(),
         [Ok(99), Err(StoreErrorKind::TimedOut), Ok(98)]
     );
+    // Nor is a stack.
+    let late = [late];
+    let (mut sent, mut stack) = (store.acquire(request), store.acquire_all(None, &late));
+    poll_once(&mut sent);
+    poll_once(&mut stack);
+    assert_eq!(sent.await.unwrap().remaining, 97);
+    assert_eq!(stack.await.unwrap_err().kind(), StoreErrorKind::TimedOut);
 }
 
 #[tokio::test]

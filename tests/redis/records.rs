@@ -6,7 +6,7 @@ use super::{MICROSECOND, MINUTE, PATIENCE, acquire, peek, store_with_fake_clock}
 use crate::support::redis::{RedisServer, shared};
 use crate::support::unique;
 use ratelimit_runtime::store::Request;
-use ratelimit_runtime::{Algorithm, Limit, Store};
+use ratelimit_runtime::{Algorithm, Limit, RedisMode, Store};
 
 #[tokio::test]
 async fn the_servers_clock_frees_a_unit_at_the_promised_microsecond() {
@@ -78,9 +78,17 @@ async fn the_log_outgrows_max_little_and_never_outlives_two_windows() {
 /// 100,000 that are removed at once would hold the server for 17 ms.
 #[tokio::test]
 async fn expired_entries_are_removed_in_bounded_portions() {
+    remove_in_portions(RedisMode::Scripts, "", false).await;
+    remove_in_portions(RedisMode::Scripts, "", true).await;
+    remove_in_portions(RedisMode::Transactions, "%log", false).await;
+}
+
+async fn remove_in_portions(mode: RedisMode, form: &str, reserves: bool) {
     let server = shared();
     let (store, clock) = store_with_fake_clock().await;
+    let store = store.mode(mode);
     let (key, limits) = (unique("portions"), [Limit::new(5_000, MINUTE)]);
+    let stored = format!("{key}{form}");
     let request = Request::new(key.as_bytes(), Algorithm::SlidingWindow, &limits);
     for _ in 0..4 {
         assert!(
@@ -96,18 +104,40 @@ async fn expired_entries_are_removed_in_bounded_portions() {
     clock.advance(MINUTE / 2 + MICROSECOND * 5_000);
     // 4,000 of 4,001 have lapsed.
     let (mut card, mut removed) = (4_001, 0);
+    let request = if reserves {
+        request.reserving()
+    } else {
+        request
+    };
     for call in 0..200_u64 {
         assert_eq!(
             store.acquire(request).await.unwrap().remaining,
             5_000 - 2 - call
         );
-        let now = server.number(&["ZCARD", &key]);
+        let now = server.number(&["ZCARD", &stored]);
         assert!(card + 1 - now <= 1_016, "{} at once", card + 1 - now);
         removed += card + 1 - now;
         card = now;
         clock.advance(MICROSECOND);
     }
     assert!(removed > 0, "nothing is removed");
+}
+
+/// They make the next block longer.
+#[tokio::test]
+async fn a_key_lives_as_long_as_its_offences_are_remembered() {
+    let (server, limits) = (shared(), [Limit::per_minute(1)]);
+    let store = server.store();
+    for &algorithm in Algorithm::ALL {
+        let key = unique("offences");
+        let request = Request::new(key.as_bytes(), algorithm, &limits);
+        let request = request.with_growing_block(MINUTE, MINUTE * 60);
+        for _ in 0..2 {
+            let _ = store.acquire(request).await.unwrap();
+        }
+        let left = server.number(&["PTTL", &key]);
+        assert!(left > 60 * 60_000, "{algorithm}: {left} ms");
+    }
 }
 
 #[tokio::test]

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
+
 use super::{MINUTE, PATIENCE, acquire};
 use crate::support::asking::{connections_since, connections_taken};
 use crate::support::fake_sentinel::FakeSentinel;
@@ -152,15 +154,29 @@ async fn sentinels_that_name_one_master_in_two_ways_end_no_connection() {
 }
 
 /// It was set up with the address of a replica or of a dead server, or names one since a fail-over
-/// of which the other sentinel does not know.
+/// of which the other sentinel does not know; or it has missed one, and names the master before.
 #[tokio::test]
 async fn a_sentinel_that_names_no_master_ends_no_connection() {
-    for (epoch, is_dead) in [(1, false), (1, true), (2, false), (2, true)] {
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    enum Named {
+        Replica,
+        Dead,
+        Former,
+    }
+    use Named::{Dead, Former, Replica};
+    let all = [
+        (1, Replica),
+        (1, Dead),
+        (2, Replica),
+        (2, Dead),
+        (0, Former),
+    ];
+    join_all(all.map(async |(epoch, named)| {
         let (server, mut other) = (RedisServer::start(), RedisServer::start());
         let wrong = FakeSentinel::start(&other, epoch).await;
-        if is_dead {
+        if named == Dead {
             other.stop();
-        } else {
+        } else if named == Replica {
             other.cli(&["REPLICAOF", "127.0.0.1", &server.port().to_string()]);
             let is_copy = async || other.info("replication", "master_link_status") == "up";
             until("it is a copy", PATIENCE, is_copy).await;
@@ -172,9 +188,23 @@ async fn a_sentinel_that_names_no_master_ends_no_connection() {
         let taken = connections_taken(&server);
         // Each is asked every second.
         sleep(Duration::from_millis(2_500)).await;
-        assert_eq!(connections_since(&server, taken), 0, "{epoch}, {is_dead}");
+        assert_eq!(connections_since(&server, taken), 0, "{epoch}, {named:?}");
         assert!(counts_on(&store, &server).await);
-    }
+    }))
+    .await;
+}
+
+/// What it counts would be lost.
+#[tokio::test]
+async fn a_master_that_was_replaced_is_left_also_where_the_next_one_is_not_reached() {
+    let (old, mut next) = (RedisServer::start(), RedisServer::start());
+    let sentinel = FakeSentinel::start(&old, 1).await;
+    let store = ready(&sentinel.url()).await;
+    next.stop();
+    sentinel.say(&next, 2);
+    let key = unique("replaced");
+    let is_left = async || acquire(&store, &key, Limit::new(1, MINUTE)).await.is_err();
+    until("the old one is left", PATIENCE, is_left).await;
 }
 
 fn both(one: u16, other: u16) -> String {

@@ -79,21 +79,15 @@ impl ObservedConnection {
             return log::full(error);
         }
         let by_settings = error.kind() == StoreErrorKind::Misconfigured;
-        let is_known = self
-            .outage
-            .as_ref()
-            .is_some_and(|outage| outage.by_settings || !by_settings);
-        if is_known {
-            return;
+        match &mut self.outage {
+            Some(outage) if outage.by_settings || !by_settings => return,
+            Some(outage) => outage.by_settings = true,
+            None => {
+                metrics::add(series::OUTAGES, &[("server", &self.server)], 1);
+                let since = Instant::now();
+                self.outage = Some(Outage { since, by_settings });
+            }
         }
-        if self.outage.is_none() {
-            metrics::add(series::OUTAGES, &[("server", &self.server)], 1);
-        }
-        let since = self
-            .outage
-            .take()
-            .map_or_else(Instant::now, |outage| outage.since);
-        self.outage = Some(Outage { since, by_settings });
         if by_settings {
             log::misconfigured(server, error);
         } else {

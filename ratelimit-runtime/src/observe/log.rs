@@ -307,3 +307,13 @@ pub(crate) fn role_unknown(server: &dyn Display) {
         );
     });
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn at_info_the_refusals_of_shadow_mode_are_logged_and_no_other_decisions() {
+        let _at_info = tracing::subscriber::set_default(tracing_subscriber::fmt().finish());
+        assert!(super::listens(false, true));
+        assert!(!super::listens(false, false) && !super::listens(true, true));
+    }
+}

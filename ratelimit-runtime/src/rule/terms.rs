@@ -114,7 +114,6 @@ impl Terms {
             prefetch_us: policy.prefetch_us.or(self.prefetch_us),
             timeout: policy.timeout.or(self.timeout),
             on_unavailable: policy.on_unavailable.or(self.on_unavailable),
-            shadow: policy.shadow.or(self.shadow),
             concurrent: policy.concurrent.or(self.concurrent),
             lease: policy.lease.or(self.lease),
             zone: self.zone,

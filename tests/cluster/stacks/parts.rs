@@ -38,7 +38,10 @@ impl Site {
 #[tokio::test]
 async fn a_key_twice_in_a_stack_is_charged_twice_or_not_at_all() {
     for kind in KINDS {
-        let (site, [first, second, _]) = three(kind, None, [3, 9, 0]).await;
+        let (site, [mut first, second, _]) = three(kind, None, [3, 9, 0]).await;
+        if site.blocks() {
+            first = first.with_block(MINUTE);
+        }
         let (twice, once) = (site.key(&first, 0), site.key(&second, 1));
         let limiter = site.limiter(0).clone();
         let mut stack = site.stack(&[(&first, twice), (&second, once), (&first, twice)]);
@@ -48,6 +51,10 @@ async fn a_key_twice_in_a_stack_is_charged_twice_or_not_at_all() {
             assert_eq!(refused_by(stack.clone().call().await), "first");
         }
         site.settled().await;
+        if site.blocks() {
+            let unblocked = site.limiter(0).unblock(&first, &Key::of(&twice)).await;
+            assert!(unblocked.unwrap(), "it was an offence");
+        }
         assert_eq!(site.left(0, &first, twice).await, 1);
         assert_eq!(site.left(1, &second, once).await, 8);
     }

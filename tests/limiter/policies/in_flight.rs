@@ -23,7 +23,10 @@ async fn permitted(limiter: &RateLimiter, user: &str) -> usize {
         match futures_util::poll!(&mut call) {
             Poll::Pending => running.push(call),
             Poll::Ready(refused) => {
-                assert_eq!(refused.unwrap_err().retry_after(), None);
+                let error = refused.unwrap_err();
+                let refusal = error.decision().unwrap();
+                // It comes after the limit.
+                assert_eq!((refusal.retry_after(), refusal.limit_index()), (None, 1));
                 return running.len();
             }
         }

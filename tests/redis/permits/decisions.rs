@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ratelimit_runtime::__private::{BuiltInStore as _, PermitRequest};
-use ratelimit_runtime::RedisStore;
+use ratelimit_runtime::{Key, RateLimiter, RedisStore, Rule};
 use tokio::task::JoinSet;
 
-use super::{acquire, gone, members, on, permit};
-use crate::support::redis::{patient, shared};
+use super::{acquire, gone, in_flight, members, on, permit};
+use crate::support::redis::{RedisServer, patient, shared};
 use crate::support::{cluster, unique};
 
 #[tokio::test]
@@ -66,6 +66,20 @@ async fn a_permit_of_a_shorter_lease_leaves_the_others_as_they_are() {
     gone(server, &key).await;
 }
 
+/// It stands in the member.
+#[tokio::test]
+async fn the_lease_of_a_policy_is_in_force() {
+    let server = RedisServer::start();
+    let policy = "9/1h concurrent 1 lease 10s".parse().unwrap();
+    let builder = RateLimiter::builder().redis(&server.url());
+    let limiter = builder.policy("leased", policy).build().unwrap();
+    let rule = Rule::in_flight("leased", 1).with_policy("leased");
+    let rule = rule.with_lease(Duration::from_secs(60));
+    let _held = limiter.enter(&rule, &Key::global()).await.unwrap();
+    let key = server.cli(&["KEYS", "*:cc:*"]);
+    assert!(members(&server, &key)[0].0.ends_with(".10000"));
+}
+
 /// A call that ends and one that begins are in order, though nothing waits until the
 /// permit of the first is released.
 async fn one_after_the_other(store: RedisStore, calls: usize) {
@@ -78,6 +92,9 @@ async fn one_after_the_other(store: RedisStore, calls: usize) {
             "call {call}"
         );
         store.release_permit(&permit);
+        if call % 2 == 0 {
+            assert_eq!(in_flight(&store, &key).await, 0, "call {call}");
+        }
     }
 }
 

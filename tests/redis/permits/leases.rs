@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use ratelimit_runtime::__private::BuiltInStore as _;
+use ratelimit_runtime::__private::{BuiltInStore as _, PermitRequest};
 use ratelimit_runtime::clock::{Clock, SystemClock};
 use ratelimit_runtime::{RateLimitError, RateLimiter, rate_limit};
 use tokio::time::sleep;
@@ -34,6 +34,24 @@ async fn a_permit_after_a_pause_is_renewed_like_the_first() {
         // Longer than those who renew look for something to do by themselves.
         sleep(Duration::from_millis(500)).await;
     }
+}
+
+/// The call ends before the server has answered to the renewal.
+#[tokio::test]
+async fn a_permit_that_is_released_while_it_is_renewed_is_free_soon() {
+    let (server, key) = (RedisServer::start(), unique("renewing"));
+    let (store, lease) = (on(&server).await, Duration::from_secs(4));
+    let held = PermitRequest {
+        lease,
+        ..permit(&key, 1)
+    };
+    assert!(acquire(&store, &held).await.unwrap().is_acquired());
+    server.freeze();
+    // It is renewed after a third, and the connection is given up after two seconds.
+    sleep(Duration::from_millis(1_700)).await;
+    store.release_permit(&held);
+    server.thaw();
+    gone(&server, &key).await;
 }
 
 /// The time of the machine, but for a moment in which it panics.

@@ -8,7 +8,7 @@ use ratelimit_runtime::store::Request;
 use ratelimit_runtime::testkit::FakeClock;
 use ratelimit_runtime::{Algorithm, Limit, Store};
 
-use super::{LEASE, MAX, spend, stores};
+use super::{LEASE, MAX, spend, stores, used};
 use crate::support::random::Random;
 use crate::support::unique;
 
@@ -199,6 +199,27 @@ async fn what_is_taken_ahead_of_a_bucket_does_not_drain_within_its_lease() {
                 "{algorithm}, {max}: {all} of 1,000, {calls} of them early"
             );
         }
+    }
+}
+
+/// What a process that dies has taken drains once its lease is over, and holds nothing up after.
+#[tokio::test]
+async fn lost_units_of_a_bucket_keep_no_others_from_draining() {
+    let (lease, limits) = (
+        Duration::from_secs(10),
+        [Limit::new(MAX, Duration::from_secs(500))],
+    );
+    for algorithm in [Algorithm::TokenBucket, Algorithm::LeakyBucket] {
+        let (clock, key) = (FakeClock::new(), unique("lost"));
+        let stores: [_; 6] = stores(&clock).await;
+        let request = Request::new(key.as_bytes(), algorithm, &limits).with_prefetch(lease);
+        for store in &stores {
+            clock.advance(lease * 10);
+            let _ = spend(store, request).await;
+        }
+        let before = used(&stores[0], request).await;
+        clock.advance(lease * 9 / 10);
+        assert!(used(&stores[0], request).await < before, "{algorithm}");
     }
 }
 

@@ -123,14 +123,26 @@ async fn a_refusal_ends_when_it_says_and_not_before() {
 #[tokio::test]
 async fn a_clock_that_steps_back_shortens_no_window() {
     let (store, key) = (plain(), unique("back"));
-    let limit = Limit::per_minute(1);
+    let (limit, stored) = (Limit::per_minute(1), format!("{key}%plain"));
     assert!(ask(&store, &key, FIXED, limit).await.allowed);
-    assert_eq!(number(&["PEXPIRE", &format!("{key}%plain"), "3600000"]), 1);
+    assert_eq!(number(&["PEXPIRE", &stored, "3600000"]), 1);
     let refused = ask(&store, &key, FIXED, limit).await;
     assert!(
         !refused.allowed && (3_500_000_000..=3_600_001_000).contains(&refused.retry_after_us),
         "{refused:?}"
     );
+    for _ in 0..20 {
+        let told = ask(&store, &key, FIXED, limit).await.retry_after_us;
+        let left = number(&["PTTL", &stored]).unsigned_abs() * 1_000;
+        assert!(
+            told > left,
+            "a key lives until its last millisecond is over"
+        );
+    }
+    // Whoever removes the expiry makes no window endless.
+    assert_eq!(number(&["PERSIST", &stored]), 1);
+    assert!(!ask(&store, &key, FIXED, limit).await.allowed);
+    assert!(number(&["PTTL", &stored]) > 0);
 }
 
 /// A charge does not tell which window it belongs to, so it could be given back to the next one.

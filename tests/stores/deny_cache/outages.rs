@@ -1,5 +1,7 @@
 //! What a store that fails leaves in the cache, and what holds while it is away.
 
+use ratelimit_runtime::{Key, RateLimiter, Rule, Source};
+
 use super::*;
 
 const BLOCK: Duration = Duration::from_secs(600);
@@ -45,4 +47,18 @@ async fn an_old_block_does_not_hold_while_the_store_is_up() {
     far.unblock(blocking).await.unwrap();
     tokio::time::advance(SECOND * 60).await;
     assert!(ask(&cache, blocking).await.allowed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_old_block_does_not_answer_for_a_store_that_is_late() {
+    let (far, cache) = cached();
+    let (limiter, key) = (RateLimiter::with_store(cache), Key::global());
+    let rule = Rule::new("late", LIMITS[0]).with_block(BLOCK);
+    for is_admitted in [true, false] {
+        assert_eq!(limiter.acquire(&rule, &key).await.is_ok(), is_admitted);
+    }
+    tokio::time::advance(SECOND * 5).await;
+    far.is(State::Late);
+    let admitted = limiter.acquire(&rule, &key).await.unwrap();
+    assert_eq!(admitted.source(), Source::Fallback);
 }

@@ -1,5 +1,9 @@
 //! The memory store full of keys that have too much to lose to make room: newcomers share buckets.
 
+use std::sync::Arc;
+
+use ratelimit_runtime::__private::BuiltInStore as _;
+use ratelimit_runtime::store::StoreErrorKind;
 use ratelimit_runtime::{Key, RateLimiter, Rule};
 
 use super::*;
@@ -100,9 +104,12 @@ async fn a_newcomer_is_not_blocked_for_strangers_and_has_a_bucket_of_its_own_onc
     for &algorithm in ALGORITHMS {
         let flooded = Flooded::new(algorithm, 1, 0).await;
         let (stranger, key) = neighbours(&flooded).await;
-        for _ in 0..2 {
-            assert!(flooded.acquire(&stranger).await.allowed);
-        }
+        assert!(flooded.acquire(&stranger).await.allowed);
+        // There is room for one of the two, and a call that needs both takes none.
+        let both = [flooded.request(&stranger), flooded.request(&key)];
+        let stack = flooded.store.acquire_all(None, &both).await.unwrap();
+        assert!(!stack.is_acquired(), "{algorithm:?}");
+        assert!(flooded.acquire(&stranger).await.allowed);
         let blocking = flooded.request(&key).with_block(micros(DAY));
         for _ in 0..3 {
             let refused = flooded.store.acquire(blocking).await.unwrap();
@@ -112,6 +119,8 @@ async fn a_newcomer_is_not_blocked_for_strangers_and_has_a_bucket_of_its_own_onc
                 "{algorithm:?}"
             );
         }
+        let full = flooded.store.block(blocking, micros(DAY)).await;
+        assert_eq!(full.unwrap_err().kind(), StoreErrorKind::Full);
         assert!(
             flooded
                 .store
@@ -135,7 +144,43 @@ async fn a_newcomer_is_not_blocked_for_strangers_and_has_a_bucket_of_its_own_onc
             flooded.store.acquire(blocking).await.unwrap().blocked,
             "{algorithm:?}"
         );
+        // Of what is over nothing is kept, and nothing told.
+        for last in [b"one".as_slice(), b"another"] {
+            flooded.clock.advance(micros(2 * DAY));
+            assert!(flooded.acquire(last).await.allowed);
+            assert_eq!(flooded.store.len(), 1, "{algorithm:?}");
+        }
+        flooded.clock.advance(micros(2 * DAY));
+        let reset = flooded.store.reset(flooded.request(b"another")).await;
+        assert!(!reset.unwrap(), "{algorithm:?}");
     }
+}
+
+/// It is no offence, which the next block would have to remember.
+#[tokio::test]
+async fn a_block_by_hand_makes_room_when_it_is_over() {
+    let flooded = Flooded::new(Algorithm::SlidingWindow, 1, 0).await;
+    let growing = flooded.request(b"by hand");
+    let growing = growing.with_growing_block(micros(MINUTE), micros(DAY));
+    let blocked = flooded.store.block(growing, micros(MINUTE)).await;
+    assert!(blocked.is_ok());
+    flooded.clock.advance(micros(MINUTE));
+    assert!(flooded.acquire(b"newcomer").await.allowed);
+    assert_eq!(flooded.store.len(), 1);
+}
+
+/// A client may choose the name of a rule, as that of a policy.
+#[tokio::test]
+async fn rules_without_number_share_overflow_buckets() {
+    let store = Arc::new(MemoryStore::with_capacity(1));
+    let limiter = RateLimiter::with_store(Arc::clone(&store));
+    let rule = |number| Rule::named(format!("minted {number}"), per(5, MINUTE));
+    let blocked = limiter.block(&rule(0), &Key::global(), micros(DAY)).await;
+    assert!(blocked.is_ok());
+    for number in 1..2_000 {
+        let _ = limiter.acquire(&rule(number), &Key::global()).await;
+    }
+    assert!(store.len() <= 1 + 1_024 + 16, "{}", store.len());
 }
 
 /// The keys that filled the store are over: a call finds room, and so does what looks before it.

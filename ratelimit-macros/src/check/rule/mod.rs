@@ -162,7 +162,7 @@ mod tests {
             r#"window = "1s", max = 4_503_599_627_370_495, algorithm = "fixed_window""#,
             r#"window = "1s", max = 0b11, cost = 3u8"#,
             r#"window = "1s", max = 3, burst = 10, algorithm = "token_bucket", cost = 10"#,
-            r#"window = "1s", max = 3, shadow = dry, wait = "1s""#,
+            r#"window = "1s", max = 3 / 3, shadow = dry, wait = "1s""#,
             r#"window = "1s", max = 3, shadow, block = "1m..1h", count = "err""#,
             r#"window = "1s", max = user.quota(), shadow = false, cost = 9"#,
             r#"concurrent = 5, lease = "5s""#,

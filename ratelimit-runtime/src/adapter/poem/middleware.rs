@@ -77,25 +77,16 @@ impl<E: Endpoint, R: RequestRules<Request, Response> + Send + Sync> Endpoint
 /// force, because the response tells of the decisions too. Other errors are for the handlers around
 /// the layer.
 fn responded(mut error: poem::Error) -> poem::Result<Response> {
-    let refusal = error
-        .downcast_ref::<RateLimitError>()
-        .and_then(|refusal| refusal.decision().copied());
+    let refusal = error.downcast_ref::<RateLimitError>();
     // The response of an error has the extensions of the error, not those that it was made with.
-    if let Some(decision) = refusal {
+    if let Some(decision) = refusal.and_then(|refusal| refusal.decision().copied()) {
         error.set_data(RefusalDecision(decision));
     }
     let is_ours = error.is::<RateLimitError>() || error.is::<KeyRejection>();
     if !is_ours && error.status() != StatusCode::TOO_MANY_REQUESTS {
         return Err(error);
     }
-    let mut response = error.into_response();
-    if refusal.is_none() {
-        // All decisions are written anew.
-        for field in ["ratelimit", "ratelimit-policy"] {
-            response.headers_mut().remove(field);
-        }
-    }
-    Ok(response)
+    Ok(error.into_response())
 }
 
 impl From<Response> for NoKey<Response> {

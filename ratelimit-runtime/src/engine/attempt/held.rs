@@ -97,8 +97,7 @@ impl<'a> Held<'a> {
             if let (Some(part), Some(admission)) = (self.stack.get(at), self.admissions.get_mut(at))
                 && let (Some(key), Ok(decision)) = (part.charged_key(), &mut admission.decided)
             {
-                let on = (key, decision.source as u8);
-                let cost: &mut u64 = later.entry(on).or_default();
+                let cost: &mut u64 = later.entry(key).or_default();
                 decision.remaining = decision.remaining.saturating_sub(*cost);
                 *cost += part.cost();
             }

@@ -44,3 +44,16 @@ impl PermitCounts {
         self.by_key.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_without_open_permits_is_forgotten() {
+        let (counts, key) = (PermitCounts::default(), Arc::from(*b"key"));
+        assert_eq!(counts.add_below(&key, 1), Some(1));
+        counts.remove(&key);
+        assert!(counts.lock().is_empty());
+    }
+}

@@ -16,7 +16,6 @@
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasher as _;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -55,8 +54,6 @@ impl QueueKey<'_> {
 #[derive(Default)]
 pub(in crate::engine) struct Turns {
     queues: Mutex<Queues>,
-    /// The number of callers that wait, including those whose turn has lapsed.
-    waiting: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -103,9 +100,14 @@ impl Turns {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The number of callers that wait, including those whose turn has lapsed: each has a [`Turn`].
+    fn waiting(self: &Arc<Self>) -> usize {
+        Arc::strong_count(self) - 1
+    }
+
     /// When the first caller in the queue of this key tries again; `None` if no caller waits.
-    pub(in crate::engine) fn front(&self, key: QueueKey<'_>) -> Option<Instant> {
-        if self.waiting.load(Ordering::Relaxed) == 0 {
+    pub(in crate::engine) fn front(self: &Arc<Self>, key: QueueKey<'_>) -> Option<Instant> {
+        if self.waiting() == 0 {
             return None;
         }
         let key = key.owned();
@@ -125,8 +127,8 @@ impl Turns {
         let mut queues = self.lock();
         let queue = queues.by_key.get(&key);
         let of_key = queue.map_or(0, |queue| queue.waiters.len());
-        let of_limiter = self.waiting.load(Ordering::Relaxed);
-        if of_key >= MAX_OF_KEY || (of_limiter >= MAX_OF_LIMITER && of_key >= FIRST_OF_KEY) {
+        let is_full = self.waiting() >= MAX_OF_LIMITER;
+        if of_key >= MAX_OF_KEY || (is_full && of_key >= FIRST_OF_KEY) {
             return None;
         }
         let others = others.map(|(other, most)| {
@@ -135,7 +137,6 @@ impl Turns {
             (of_other.copied().unwrap_or(0) < most).then_some(hash)
         });
         let others = others.collect::<Option<Arc<[u64]>>>()?;
-        self.waiting.fetch_add(1, Ordering::Relaxed);
         let comes = Arc::new(Notify::new());
         let number = queues.join(&key, &comes, &others);
         Some(Turn {
@@ -149,8 +150,8 @@ impl Turns {
 
     /// Wakes the first caller that waits for this key, because a permit was released. A caller that
     /// joins at this moment finds the permit when it asks.
-    pub(in crate::engine) fn wake(&self, key: QueueKey<'_>, is_shared: bool) {
-        if self.waiting.load(Ordering::Relaxed) == 0 {
+    pub(in crate::engine) fn wake(self: &Arc<Self>, key: QueueKey<'_>, is_shared: bool) {
+        if self.waiting() == 0 {
             return;
         }
         let key = key.owned();
@@ -340,7 +341,6 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         let mut queues = self.turns.lock();
-        self.turns.waiting.fetch_sub(1, Ordering::Relaxed);
         let is_left = queues
             .by_key
             .get_mut(&self.key)
@@ -348,5 +348,18 @@ impl Drop for Turn {
         if is_left {
             queues.by_key.remove(&self.key);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_for_which_nobody_waits_any_more_is_forgotten() {
+        let turns = Arc::<Turns>::default();
+        let (key, policies) = (b"key", 0);
+        drop(turns.join(QueueKey { key, policies }, std::iter::empty()));
+        assert!(turns.lock().by_key.is_empty());
     }
 }

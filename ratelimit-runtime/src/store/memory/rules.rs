@@ -84,3 +84,19 @@ impl Rules {
         *rule = changed;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_that_no_key_has_any_more_are_dropped() {
+        let mut rules = Rules::default();
+        let mut rule = rules.add_key(b"head", &[Limit::per_minute(1)]);
+        for max in 2..5 {
+            rules.change(&mut rule, &[Limit::per_minute(max)]);
+        }
+        let family = rules.families.get(&b"head"[..]);
+        assert_eq!(family.map(|family| family.rules.len()), Some(1));
+    }
+}

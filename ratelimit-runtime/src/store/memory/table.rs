@@ -170,11 +170,6 @@ impl KeyTable {
                 self.remove(position);
             }
         }
-        if self.entries.capacity() > 256 && self.entries.len() < self.entries.capacity() / 4 {
-            let (entries, room) = (&mut self.entries, self.positions.len() * 2);
-            entries.shrink_to(room);
-            self.positions.shrink_to(room, |at| hash_of(entries, *at));
-        }
     }
 
     /// The keys that begin with `beginning` and are not void.

@@ -91,3 +91,25 @@ impl Clients {
             .collect()
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+mod tests {
+    use tokio::runtime::Runtime;
+
+    use crate::RedisStore;
+
+    #[test]
+    fn the_clients_of_runtimes_that_have_ended_are_dropped() {
+        let store = RedisStore::new("redis://127.0.0.1:1").unwrap();
+        for _ in 0..3 {
+            let runtime = Runtime::new().unwrap();
+            assert!(
+                runtime.block_on(async {
+                    store.clients.current(&store.settings, &store.rules).is_ok()
+                })
+            );
+        }
+        assert_eq!(store.clients.lock().len(), 1);
+    }
+}

@@ -186,7 +186,7 @@ pub(super) fn is_logged_out(error: &ServerError) -> bool {
 
 /// `true` if the server is running, but cannot serve now.
 pub(super) fn is_no_service(error: &ServerError) -> bool {
-    matches!(code(error), "BUSY" | "LOADING" | "MISCONF" | "MASTERDOWN")
+    matches!(code(error), "BUSY" | "LOADING" | "MISCONF")
 }
 
 /// `true` if the user's ACL refuses the command, or a server or proxy does not have it.

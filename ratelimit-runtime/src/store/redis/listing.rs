@@ -69,7 +69,6 @@ pub(crate) async fn of_cluster(
             .is_some_and(|last| masters.iter().any(|(address, _)| address == last))
     {
         // Another node has its keys now.
-        begun.pop();
         cursor = 0;
     }
     if cursor == 0 {

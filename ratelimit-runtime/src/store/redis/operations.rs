@@ -131,7 +131,7 @@ impl RedisStore {
         operation: Operation,
         request: Request<'_>,
     ) -> Result<Reply, StoreError> {
-        let _voiding = self.known.voiding(request.key(), false);
+        let _voiding = self.known.voiding(request.key());
         self.carry_out(operation, request).await
     }
 
@@ -207,7 +207,7 @@ impl Store for RedisStore {
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
         Answer::later(async move {
             let on_their_way = self.known.on_their_way(request.key());
-            let _voiding = self.known.voiding(request.key(), true);
+            let _voiding = self.known.voiding(request.key());
             // Units granted behind the reset would stay charged, and never be spent. A server that
             // is away resets nothing either.
             if !self.is_away(&request) {
@@ -217,12 +217,7 @@ impl Store for RedisStore {
             }
             let key = self.route(&request)?.key(&request);
             let unlink = redis::cmd("UNLINK").arg(&key).take();
-            match self
-                .client()?
-                .servers
-                .send(&key, &[unlink], request.timeout_at())
-                .await?
-            {
+            match self.client()?.servers.send(&key, &[unlink]).await? {
                 Value::Int(removed) => Ok(removed != 0),
                 _ => Err(unexpected_reply()),
             }

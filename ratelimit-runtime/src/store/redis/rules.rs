@@ -135,12 +135,12 @@ async fn write(servers: &Servers, hash: &str, lines: &Due, day: u64) -> Result<(
     expire.arg(hash).arg(LIFE);
     let [count, forget] = ["HLEN", "UNLINK"].map(|name| [cmd(name).arg(hash).take()]);
     let key = hash.as_bytes();
-    if matches!(servers.send(key, &count, None).await?, Value::Int(fields) if fields > MOST) {
-        servers.send(key, &forget, None).await?;
+    if matches!(servers.send(key, &count).await?, Value::Int(fields) if fields > MOST) {
+        servers.send(key, &forget).await?;
     }
     // A process that dies between the two would leave a hash that never expires.
     let transaction = [cmd("MULTI"), set, expire, cmd("EXEC")];
-    servers.send(key, &transaction, None).await.map(drop)
+    servers.send(key, &transaction).await.map(drop)
 }
 
 /// The fields and lines that the server keeps under a prefix, from all writers.
@@ -150,6 +150,6 @@ pub(super) async fn read(
 ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError> {
     let hash = hash_of(prefix);
     let get = [cmd("HGETALL").arg(&hash).take()];
-    let reply: Value = servers.send(hash.as_bytes(), &get, None).await?;
+    let reply: Value = servers.send(hash.as_bytes(), &get).await?;
     redis::from_redis_value(reply).map_err(|_| unexpected_reply())
 }

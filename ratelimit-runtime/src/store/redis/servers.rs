@@ -1,7 +1,6 @@
 //! [`Servers`]: the links, batchers and slot map of one tokio runtime, and the server of each key.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use redis::{Cmd, Value};
 use tokio::runtime::Handle;
@@ -85,21 +84,14 @@ impl Servers {
                 debug_assert!(!stack.is_empty(), "a caller asks something");
                 let slot = stack.first().map_or(0, |(key, _)| slot_of(key));
                 let ask = move |batcher: Arc<Batcher>, asking| batcher.ask(stack, patience, asking);
-                ReplyFuture::Alone(Box::pin(async move {
-                    Ok(cluster.at(slot, patience.until(), ask).await?)
-                }))
+                ReplyFuture::Alone(Box::pin(async move { Ok(cluster.at(slot, ask).await?) }))
             }
         }
     }
 
     /// Sends commands about a key to its server, and returns the reply to the last.
-    pub(crate) async fn send(
-        &self,
-        key: &[u8],
-        commands: &[Cmd],
-        until: Option<Instant>,
-    ) -> Result<Value, StoreError> {
-        self.at(key, until, |batcher, asking| async move {
+    pub(crate) async fn send(&self, key: &[u8], commands: &[Cmd]) -> Result<Value, StoreError> {
+        self.at(key, |batcher, asking| async move {
             batcher.send(commands, asking).await
         })
         .await
@@ -109,7 +101,6 @@ impl Servers {
     pub(crate) async fn at<T, F>(
         &self,
         key: &[u8],
-        until: Option<Instant>,
         ask: impl Fn(Arc<Batcher>, bool) -> F,
     ) -> Result<T, StoreError>
     where
@@ -118,7 +109,7 @@ impl Servers {
         match &self.reached {
             Reached::One(batcher) => ask(Arc::clone(batcher), false).await.map_err(Into::into),
             // Large, and most stores are no cluster.
-            Reached::Cluster(cluster) => Box::pin(cluster.at(slot_of(key), until, ask)).await,
+            Reached::Cluster(cluster) => Box::pin(cluster.at(slot_of(key), ask)).await,
         }
     }
 

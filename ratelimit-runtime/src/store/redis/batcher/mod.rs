@@ -255,10 +255,9 @@ async fn run(batcher: Weak<Batcher>, wake: Arc<Notify>, mut status: watch::Recei
 /// error, and a server that does not serve answers both with errors.
 fn repeats(pong: &Value, number: &str, reply: &Value) -> bool {
     match pong {
-        Value::BulkString(echo) => echo == number.as_bytes(),
         Value::ServerError(error) => {
             errors::is_forbidden(error) || matches!(reply, Value::ServerError(_))
         }
-        _ => false,
+        echo => *echo == Value::BulkString(number.into()),
     }
 }

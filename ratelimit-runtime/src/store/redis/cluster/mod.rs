@@ -11,7 +11,7 @@ mod refresh;
 mod slot_map;
 
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redis::{cmd, from_redis_value_ref};
 use tokio::runtime::Handle;
@@ -84,7 +84,6 @@ impl Cluster {
     pub(crate) async fn at<T, F>(
         &self,
         slot: u16,
-        until: Option<Instant>,
         ask: impl Fn(Arc<Batcher>, bool) -> F,
     ) -> Result<T, StoreError>
     where
@@ -111,11 +110,8 @@ impl Cluster {
                 // The nodes name each other until they agree on who has the slot.
                 Some(_) => {
                     redirects = 0..MAX_REDIRECTS;
-                    let is_in_time = |pause: &&Duration| {
-                        until.is_none_or(|until| Instant::now() + **pause * 2 <= until)
-                    };
                     let moving = || StoreError::unavailable("the Redis cluster is moving this key");
-                    tokio::time::sleep(*pauses.next().filter(is_in_time).ok_or_else(moving)?).await;
+                    tokio::time::sleep(*pauses.next().ok_or_else(moving)?).await;
                     (self.owner(slot).await?, false)
                 }
             };

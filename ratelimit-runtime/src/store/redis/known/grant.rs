@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use tokio::runtime::{Handle, Id};
@@ -29,8 +29,6 @@ pub(crate) struct Grant {
     runtime: Option<Id>,
     left: AtomicU64,
     taken: OnceLock<Lease>,
-    /// `true` if the server has forgotten the grant.
-    is_forgotten: AtomicBool,
     changed: Notify,
     /// The number of callers that wait for the reply, or have waited and not spent yet.
     waiting: AtomicU64,
@@ -42,7 +40,7 @@ pub(crate) struct Grant {
 /// The units that the server has granted.
 struct Lease {
     reply: GrantReply,
-    /// When the reply arrived.
+    /// When the reply arrived, to a question on the connection of that epoch.
     at: Moment,
     /// When the lease ends; for a grant of no units, when the next one may be fetched.
     until: u64,
@@ -58,7 +56,6 @@ impl Grant {
             runtime: current(),
             left: AtomicU64::new(0),
             taken: OnceLock::new(),
-            is_forgotten: AtomicBool::new(false),
             changed: Notify::new(),
             waiting: AtomicU64::new(0),
             fetched: Notify::new(),
@@ -182,11 +179,7 @@ impl Grant {
         } else {
             lease / 500 * 499
         };
-        let until = if now.epoch == sent.epoch {
-            sent.time + lease
-        } else {
-            now.time
-        };
+        let until = sent.time + lease;
         let opened = |left| (left < OVER).then_some(units);
         if self
             .left
@@ -201,7 +194,10 @@ impl Grant {
             .taken
             .set(Lease {
                 reply,
-                at: now,
+                at: Moment {
+                    time: now.time,
+                    ..sent
+                },
                 until,
             })
             .is_ok();
@@ -233,11 +229,6 @@ impl Grant {
             .map_or(0, |taken| taken.reply.before.remaining)
     }
 
-    /// Makes the task give nothing back, because the server has forgotten the grant.
-    pub(super) fn forget(&self) {
-        self.is_forgotten.store(true, Ordering::Relaxed);
-    }
-
     /// `true` if a task of this runtime waits for the reply.
     pub(super) fn is_on_its_way(&self) -> bool {
         self.taken.get().is_none() && self.runtime == current()
@@ -263,9 +254,8 @@ impl Grant {
     /// data.
     pub(super) fn owed(&self, left: u64, epoch: u64) -> Option<Granted> {
         let Lease { reply, at, .. } = self.taken.get()?;
-        let is_known = !self.is_forgotten.load(Ordering::Relaxed) && at.epoch == epoch;
         let is_owed = left > 0 || self.of.algorithm.has_burst() && reply.granted.units > 0;
-        (is_known && is_owed).then_some(reply.granted)
+        (at.epoch == epoch && is_owed).then_some(reply.granted)
     }
 }
 

@@ -182,18 +182,13 @@ impl Grants {
             .collect()
     }
 
-    /// Ends the grants of a key, including those on their way. If the server has forgotten the key,
-    /// nothing is given back.
-    pub(super) fn void(&self, key: &[u8], is_forgotten: bool) {
+    /// Ends the grants of a key, including those on their way.
+    pub(super) fn void(&self, key: &[u8]) {
         let hash = self.sets.hash(key);
         let set = self.sets.read(hash);
         let all = set.iter().flat_map(|set| set.iter());
-        for grant in all.filter(|grant| grant.of.is_about(hash, key)) {
-            if is_forgotten {
-                grant.forget();
-            }
-            self.end(grant);
-        }
+        let own = all.filter(|grant| grant.of.is_about(hash, key));
+        own.for_each(|grant| self.end(grant));
     }
 
     /// Ends all grants; what is left of them is given back by their tasks.

@@ -331,19 +331,17 @@ impl Known {
         Changing {
             known: self,
             key,
-            void: None,
+            voids: false,
         }
     }
 
     /// [`changing`](Self::changing) for an operation that also voids the units taken ahead of a
-    /// key, now and, if they are on their way, when it is over. They are given back, unless it
-    /// makes the server forget them.
-    pub fn voiding<'a>(&'a self, key: &'a [u8], is_forgotten: bool) -> Changing<'a> {
-        let void = Some(is_forgotten);
+    /// key, now and, if they are on their way, when it is over. They are given back.
+    pub fn voiding<'a>(&'a self, key: &'a [u8]) -> Changing<'a> {
         let changing = Changing {
             known: self,
             key,
-            void,
+            voids: true,
         };
         changing.void_grants();
         changing
@@ -355,14 +353,14 @@ impl Known {
 pub struct Changing<'a> {
     known: &'a Known,
     key: &'a [u8],
-    /// `true` if the server forgets units taken ahead; `None` if they are not void.
-    void: Option<bool>,
+    /// `true` if units taken ahead are void.
+    voids: bool,
 }
 
 impl Changing<'_> {
     fn void_grants(&self) {
-        if let (Some(is_forgotten), Some(grants)) = (self.void, self.known.grants.get()) {
-            grants.void(self.key, is_forgotten);
+        if let Some(grants) = self.known.grants.get().filter(|_| self.voids) {
+            grants.void(self.key);
         }
     }
 }

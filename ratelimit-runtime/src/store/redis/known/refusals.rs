@@ -103,12 +103,6 @@ impl Refusals {
             return;
         };
         let refusals = &mut set.refusals;
-        if verdict.blocked {
-            // Under another `max` the key may have been refused before the block, and for a shorter
-            // time.
-            refusals
-                .retain(|other| other.verdict.blocked || !other.of.is_about(hash, request.key()));
-        }
         let newcomer = KnownRefusal::new(request, hash, sent_at, now.time, verdict);
         let has_room = refusals.len() < SET_SIZE;
         let mut places = refusals.iter_mut();
@@ -193,13 +187,12 @@ impl KnownRefusal {
         } else {
             self.verdict
         };
-        // The clock shows whole microseconds, so up to one more may have passed.
         // It may be for units that another process holds, for a lease at most.
         let staleness = match request.prefetch_us {
             0 => staleness,
             lease => staleness.min(lease.into()),
         };
-        let is_over = now.epoch != self.sent_at.epoch || elapsed + 1 >= verdict.holds_us();
+        let is_over = now.epoch != self.sent_at.epoch || elapsed >= verdict.holds_us();
         if is_over || (elapsed >= staleness && !(verdict.blocked && is_away())) {
             return None;
         }

@@ -38,7 +38,9 @@ const OTHERS: usize = 8;
 const UNREAD_US: u64 = 5_000;
 
 /// A lock that lives while a caller waits for it or has it.
-pub(crate) type KeyLock = Weak<Mutex<()>>;
+type KeyLock = Weak<Mutex<()>>;
+/// The turns of the callers of each key that any wait for.
+pub(crate) type KeyTurns = Arc<sync::Mutex<HashMap<Box<[u8]>, KeyLock>>>;
 
 /// The error of a connection that ended before the reply arrived: the command may have run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +77,7 @@ pub(crate) struct Connection {
     /// Further connections to the server, each for one caller at a time.
     others: [Arc<Mutex<Option<Self>>>; OTHERS],
     /// For each key whose callers wait for one of them, or have it, the lock of its turn.
-    pub(crate) turns: sync::Mutex<HashMap<Box<[u8]>, KeyLock>>,
+    pub(crate) turns: KeyTurns,
 }
 
 impl Connection {
@@ -118,7 +120,7 @@ impl Connection {
             used: AtomicBool::new(false),
             doubted: Notify::new(),
             others: Default::default(),
-            turns: sync::Mutex::default(),
+            turns: KeyTurns::default(),
         })
     }
 

@@ -134,7 +134,7 @@ impl LinkHealth {
         }
     }
 
-    /// Records that the server replied BUSY, LOADING, MISCONF or MASTERDOWN.
+    /// Records that the server replied BUSY, LOADING or MISCONF.
     pub(super) fn busy(&mut self, now: Instant) {
         (self.state, self.next_ping, self.ping) =
             (LinkState::Slow, now + self.timeout.min(HEARTBEAT / 2), None);

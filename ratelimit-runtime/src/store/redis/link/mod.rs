@@ -29,7 +29,7 @@ mod upkeep;
 mod upstream;
 
 pub(crate) use self::connect::log_in;
-pub(crate) use self::connection::{Connection, Lost};
+pub(crate) use self::connection::{Connection, KeyTurns, Lost};
 pub(crate) use self::sentinel::Sentinels;
 pub(crate) use self::status::{LinkSettings, LinkStatus, OnConnection, Published};
 pub(crate) use self::upstream::Upstream;

@@ -97,7 +97,7 @@ impl<'a> Lent<'a> {
             link,
             key,
             loan: None,
-            _turn: KeyTurn::of(&main, key).await,
+            _turn: KeyTurn::of(&main.turns, key).await,
             asking,
             pauses: PAUSES,
         })

@@ -96,7 +96,7 @@ impl Route {
                 }
             }
         };
-        servers.at(key, request.timeout_at(), run).await
+        servers.at(key, run).await
     }
 }
 
