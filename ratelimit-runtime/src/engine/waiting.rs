@@ -131,21 +131,34 @@ async fn acquire_in_turn(stack: &Arc<[Part]>, first: usize) -> Attempted {
             (now < until).then(|| until.min(now + if is_first { Duration::ZERO } else { pause() }))
         });
         match retry {
-            Some(retry) => (retry_at, refused) = (retry, Some((refusal, now))),
+            Some(retry) => {
+                // Where the store was not asked, nothing is known of the other limits.
+                if turn.is_none()
+                    && refusal.source() == Source::DenyCache
+                    && let Some(inquiry) = &next
+                    && let Some(refused) = refused_beside(stack, inquiry).await
+                {
+                    return Err(refused);
+                }
+                (retry_at, refused) = (retry, Some((refusal, now)));
+            }
             None => return Err(Refused::new(by, refusal)),
         }
     }
 }
 
-/// The refusal by another part of the stack that its wait does not outlast, so that the call would
+/// The refusal by another limit of the stack that its wait does not outlast, so that the call would
 /// stand in this queue in vain: a caller whose own limit is used up must not fill it.
 async fn refused_beside(stack: &[Part], inquiry: &Inquiry<'_>) -> Option<Refused> {
-    let others = stack.iter().enumerate();
-    let others = others.filter(|(at, part)| *at != inquiry.at && !part.shadow);
-    let looks = others.flat_map(Inquiry::of).map(|other| {
+    let asked = (inquiry.at, inquiry.permit.is_some());
+    let others = stack.iter().enumerate().filter(|(_, part)| !part.shadow);
+    let others = others.flat_map(Inquiry::of);
+    let others = others.filter(|other| (other.at, other.permit.is_some()) != asked);
+    let looks = others.map(|other| {
         let look = async move {
             let time = other.part.time(Instant::now());
-            let known = attempt::known_refusal(other.part, false);
+            let known = attempt::known_refusal(other.part, false)
+                .filter(|known| known.is_in_flight_limit() == other.permit.is_some());
             let looked = match known {
                 // A look counts units that were taken ahead as used, an attempt gives them back.
                 None if other.part.check().request.prefetch_us == 0 => {
@@ -255,7 +268,7 @@ async fn out_of_time(
         return attempt::run(stack, None).await.0;
     }
     if let Some(permit) = permit {
-        return Err(Refused::new(by, permit.refused(Source::Store)));
+        return Err(Refused::new(by, permit.refused(Source::DenyCache)));
     }
     let now = Instant::now();
     let known = || Some(check.decision(&store.known_refusal(&check.request, false)?));

@@ -123,6 +123,6 @@ pub(super) fn known_refusal(part: &Part, is_lone: bool) -> Option<Decision> {
     };
     part.is_limited().then(limits).flatten().or_else(|| {
         let full = permit.filter(|permit| engine.permits.count(&permit.key) >= permit.max)?;
-        Some(full.refused(Source::Store))
+        Some(full.refused(Source::DenyCache))
     })
 }
