@@ -157,7 +157,7 @@ async fn refused_beside(stack: &[Part], inquiry: &Inquiry<'_>) -> Option<Refused
     let looks = others.map(|other| {
         let look = async move {
             let time = other.part.time(Instant::now());
-            let known = attempt::known_refusal(other.part, false)
+            let known = attempt::known_refusal(other.part, false, 0)
                 .filter(|known| known.is_in_flight_limit() == other.permit.is_some());
             let looked = match known {
                 // A look counts units that were taken ahead as used, an attempt gives them back.
