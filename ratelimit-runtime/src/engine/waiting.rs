@@ -64,7 +64,7 @@ async fn acquire_in_turn(stack: &Arc<[Part]>, first: usize) -> Attempted {
     let mut next = waited_for(stack)
         .find(|inquiry| inquiry.part.engine.turns.front(inquiry.queue()).is_some());
     if let Some(inquiry) = &next
-        && let Some(refused) = refused_beside(stack, inquiry).await
+        && let Some(refused) = refused_beside(stack, inquiry, start).await
     {
         return Err(refused);
     }
@@ -136,7 +136,7 @@ async fn acquire_in_turn(stack: &Arc<[Part]>, first: usize) -> Attempted {
                 if turn.is_none()
                     && refusal.source() == Source::DenyCache
                     && let Some(inquiry) = &next
-                    && let Some(refused) = refused_beside(stack, inquiry).await
+                    && let Some(refused) = refused_beside(stack, inquiry, start).await
                 {
                     return Err(refused);
                 }
@@ -148,15 +148,18 @@ async fn acquire_in_turn(stack: &Arc<[Part]>, first: usize) -> Attempted {
 }
 
 /// The refusal by another limit of the stack that its wait does not outlast, so that the call would
-/// stand in this queue in vain: a caller whose own limit is used up must not fill it.
-async fn refused_beside(stack: &[Part], inquiry: &Inquiry<'_>) -> Option<Refused> {
+/// stand in this queue in vain: a caller whose own limit is used up must not fill it. Looking takes
+/// no longer than the call would wait.
+async fn refused_beside(stack: &[Part], inquiry: &Inquiry<'_>, start: Instant) -> Option<Refused> {
+    let until = start + inquiry.part.wait();
     let asked = (inquiry.at, inquiry.permit.is_some());
     let others = stack.iter().enumerate().filter(|(_, part)| !part.shadow);
     let others = others.flat_map(Inquiry::of);
     let others = others.filter(|other| (other.at, other.permit.is_some()) != asked);
     let looks = others.map(|other| {
         let look = async move {
-            let time = other.part.time(Instant::now());
+            let mut time = other.part.time(Instant::now());
+            time.end = time.end.min(until);
             let known = attempt::known_refusal(other.part, false, 0)
                 .filter(|known| known.is_in_flight_limit() == other.permit.is_some());
             let looked = match known {
