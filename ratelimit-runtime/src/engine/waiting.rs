@@ -152,10 +152,14 @@ async fn acquire_in_turn(stack: &Arc<[Part]>, first: usize) -> Attempted {
 /// no longer than the call would wait.
 async fn refused_beside(stack: &[Part], inquiry: &Inquiry<'_>, start: Instant) -> Option<Refused> {
     let until = start + inquiry.part.wait();
-    let asked = (inquiry.at, inquiry.permit.is_some());
     let others = stack.iter().enumerate().filter(|(_, part)| !part.shadow);
-    let others = others.flat_map(Inquiry::of);
-    let others = others.filter(|other| (other.at, other.permit.is_some()) != asked);
+    let others = others
+        .flat_map(Inquiry::of)
+        .filter(|other| match other.permit {
+            None => other.at != inquiry.at || inquiry.permit.is_some(),
+            // One that is waited for is never asked for in vain.
+            Some(_) => other.part.wait().is_zero(),
+        });
     let looks = others.map(|other| {
         let look = async move {
             let mut time = other.part.time(Instant::now());
@@ -170,9 +174,9 @@ async fn refused_beside(stack: &[Part], inquiry: &Inquiry<'_>, start: Instant) -
                 known => known,
             };
             let wait = other.part.wait();
-            let is_in_vain = |refusal: &Decision| match refusal.retry_after() {
-                Some(retry_after) => retry_after > wait,
-                None => wait.is_zero() || !refusal.is_in_flight_limit(),
+            let is_in_vain = |refusal: &Decision| {
+                let retry_after = refusal.retry_after();
+                retry_after.is_none_or(|retry_after| retry_after > wait)
             };
             Some((other.at, looked.filter(is_in_vain)?))
         };
