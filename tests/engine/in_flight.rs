@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::capabilities::Careless;
 use crate::support::layer::{Layer, forward};
-use crate::support::{misconfigured, says, settled};
+use crate::support::{misconfigured, polled, says, settled};
 use crate::{Flooded, Outcome};
 
 static TWO: Rule = Rule::in_flight("two", 2);
@@ -289,6 +289,37 @@ async fn a_waiter_elsewhere_asks_again_within_a_quarter_of_a_second() {
     );
 }
 
+/// While this process holds all permits no store is asked: but for its limits, too, such a call
+/// would wait in vain.
+#[tokio::test(start_paused = true)]
+async fn a_call_whose_limit_is_used_up_waits_for_no_permit() {
+    let hour = Duration::from_secs(3_600);
+    let minute = Duration::from_secs(60);
+    let both = Rule::new("both", Limit::per_hour(1))
+        .with_concurrent(1)
+        .with_wait(minute);
+    let (queue, hourly) = (
+        Rule::in_flight("queue", 1).with_wait(minute),
+        Rule::new("hourly", Limit::per_hour(1)),
+    );
+    for limiter in [RateLimiter::memory(), Shared::new().limiter()] {
+        for stack in [&[&both][..], &[&queue, &hourly]] {
+            let key = alice();
+            let enter = async || {
+                limiter
+                    .enter_all(stack.iter().map(|rule| (*rule, &key)))
+                    .await
+            };
+            let permit = enter().await.unwrap();
+            let start = Instant::now();
+            let refused = enter().await.unwrap_err();
+            assert_eq!(start.elapsed(), Duration::ZERO);
+            assert_eq!(refused.retry_after(), Some(hour), "{refused}");
+            drop(permit);
+        }
+    }
+}
+
 /// A call that enters its own key again waits for itself.
 #[tokio::test(start_paused = true)]
 async fn a_nested_call_on_its_own_key_is_refused_after_its_wait() {
@@ -301,6 +332,22 @@ async fn a_nested_call_on_its_own_key_is_refused_after_its_wait() {
     assert!(is_full(&inner), "{inner:?}");
     drop(outer);
     assert!(limiter.enter(&rule, &alice()).await.is_ok());
+}
+
+/// A refused attempt that had two permits of its key would wake itself by releasing them, again and
+/// again.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_needs_more_permits_of_a_key_than_there_are_waits_calmly_in_an_outage() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let limiter = RateLimiter::with_store(store.clone());
+    let (rule, key) = (TWO.clone().with_wait(Duration::from_secs(2)), alice());
+    store.fail();
+    let start = Instant::now();
+    let refused = polled(limiter.enter_all([(&rule, &key); 3]), 500).await;
+    assert!(refused.is_some_and(|refused| is_full(&refused.map(drop))));
+    assert_eq!(start.elapsed(), Duration::from_secs(2));
+    let both = limiter.enter_all([(&rule, &key); 2]).await;
+    assert_eq!(both.unwrap().decisions().len(), 2);
 }
 
 #[tokio::test(start_paused = true)]

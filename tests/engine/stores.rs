@@ -199,6 +199,23 @@ async fn a_stack_of_which_one_limit_is_known_to_refuse_does_not_ask() {
     assert_eq!(store.calls(), asked);
 }
 
+/// Of the limits beside the one that is known to refuse, nothing is known: a call that could wait
+/// for that one alone does not.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_another_limit_refuses_does_not_wait_for_one_that_is_known_to() {
+    let limiter = RateLimiter::with_store(DenyCache::new(MemoryStore::new()));
+    let (hourly, key) = (Rule::new("hourly", Limit::per_hour(1)), Key::global());
+    let soon = Rule::new("soon", Limit::per_minute(1));
+    let waiting = soon.clone().with_wait(Duration::from_secs(120));
+    let stack = [(&waiting, &key), (&hourly, &key)];
+    assert!(limiter.acquire_all(stack).await.is_ok());
+    assert!(limiter.acquire(&soon, &key).await.is_err());
+    let start = tokio::time::Instant::now();
+    let refused = limiter.acquire_all(stack).await.unwrap_err();
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    assert_eq!(refused.decision().unwrap().rule(), "hourly");
+}
+
 /// As of any future: a second answer would be a decision that nobody made.
 #[test]
 #[should_panic(expected = "`Answer` polled after completion")]

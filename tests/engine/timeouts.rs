@@ -88,6 +88,30 @@ async fn a_wait_ends_by_its_time_and_one_timeout() {
     }
 }
 
+/// A caller that finds others waiting looks at its other limits first.
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_begins_with_a_look_ends_by_its_time_and_one_timeout() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let limiter = RateLimiter::builder().store(store.clone());
+    let limiter = limiter.timeout(TIMEOUT).build().unwrap();
+    let waiting = |wait| Rule::new("queue", Limit::per_minute(1)).with_wait(wait);
+    let (long, wait) = (waiting(Duration::from_secs(60)), TIMEOUT / 2);
+    let (short, beside) = (waiting(wait), Rule::new("beside", Limit::per_hour(9)));
+    let key = Key::global();
+    let _ = limiter.acquire(&long, &key).await.unwrap();
+    let first = tokio::spawn({
+        let limiter = limiter.clone();
+        async move { limiter.acquire(&long, &Key::global()).await }
+    });
+    tokio::task::yield_now().await;
+    store.hang();
+    let start = Instant::now();
+    let _ = limiter.acquire_all([(&short, &key), (&beside, &key)]).await;
+    let took = start.elapsed();
+    assert!(took < wait + TIMEOUT + SLACK, "{took:?}");
+    first.abort();
+}
+
 #[tokio::test]
 async fn the_longest_timeout_and_wait_there_are_overflow_nothing() {
     let store = FaultyStore::new(MemoryStore::new());

@@ -64,7 +64,7 @@ async fn acquire_in_turn(stack: &Arc<[Part]>, first: usize) -> Attempted {
     let mut next = waited_for(stack)
         .find(|inquiry| inquiry.part.engine.turns.front(inquiry.queue()).is_some());
     if let Some(inquiry) = &next
-        && let Some(refused) = refused_beside(stack, inquiry).await
+        && let Some(refused) = refused_beside(stack, inquiry, start).await
     {
         return Err(refused);
     }
@@ -131,21 +131,41 @@ async fn acquire_in_turn(stack: &Arc<[Part]>, first: usize) -> Attempted {
             (now < until).then(|| until.min(now + if is_first { Duration::ZERO } else { pause() }))
         });
         match retry {
-            Some(retry) => (retry_at, refused) = (retry, Some((refusal, now))),
+            Some(retry) => {
+                // Where the store was not asked, nothing is known of the other limits.
+                if turn.is_none()
+                    && refusal.source() == Source::DenyCache
+                    && let Some(inquiry) = &next
+                    && let Some(refused) = refused_beside(stack, inquiry, start).await
+                {
+                    return Err(refused);
+                }
+                (retry_at, refused) = (retry, Some((refusal, now)));
+            }
             None => return Err(Refused::new(by, refusal)),
         }
     }
 }
 
-/// The refusal by another part of the stack that its wait does not outlast, so that the call would
-/// stand in this queue in vain: a caller whose own limit is used up must not fill it.
-async fn refused_beside(stack: &[Part], inquiry: &Inquiry<'_>) -> Option<Refused> {
-    let others = stack.iter().enumerate();
-    let others = others.filter(|(at, part)| *at != inquiry.at && !part.shadow);
-    let looks = others.flat_map(Inquiry::of).map(|other| {
+/// The refusal by another limit of the stack that its wait does not outlast, so that the call would
+/// stand in this queue in vain: a caller whose own limit is used up must not fill it. Looking takes
+/// no longer than the call would wait.
+async fn refused_beside(stack: &[Part], inquiry: &Inquiry<'_>, start: Instant) -> Option<Refused> {
+    let until = start + inquiry.part.wait();
+    let others = stack.iter().enumerate().filter(|(_, part)| !part.shadow);
+    let others = others
+        .flat_map(Inquiry::of)
+        .filter(|other| match other.permit {
+            None => other.at != inquiry.at || inquiry.permit.is_some(),
+            // One that is waited for is never asked for in vain.
+            Some(_) => other.part.wait().is_zero(),
+        });
+    let looks = others.map(|other| {
         let look = async move {
-            let time = other.part.time(Instant::now());
-            let known = attempt::known_refusal(other.part, false);
+            let mut time = other.part.time(Instant::now());
+            time.end = time.end.min(until);
+            let known = attempt::known_refusal(other.part, false, 0)
+                .filter(|known| known.is_in_flight_limit() == other.permit.is_some());
             let looked = match known {
                 // A look counts units that were taken ahead as used, an attempt gives them back.
                 None if other.part.check().request.prefetch_us == 0 => {
@@ -154,9 +174,9 @@ async fn refused_beside(stack: &[Part], inquiry: &Inquiry<'_>) -> Option<Refused
                 known => known,
             };
             let wait = other.part.wait();
-            let is_in_vain = |refusal: &Decision| match refusal.retry_after() {
-                Some(retry_after) => retry_after > wait,
-                None => wait.is_zero() || !refusal.is_in_flight_limit(),
+            let is_in_vain = |refusal: &Decision| {
+                let retry_after = refusal.retry_after();
+                retry_after.is_none_or(|retry_after| retry_after > wait)
             };
             Some((other.at, looked.filter(is_in_vain)?))
         };
@@ -255,7 +275,7 @@ async fn out_of_time(
         return attempt::run(stack, None).await.0;
     }
     if let Some(permit) = permit {
-        return Err(Refused::new(by, permit.refused(Source::Store)));
+        return Err(Refused::new(by, permit.refused(Source::DenyCache)));
     }
     let now = Instant::now();
     let known = || Some(check.decision(&store.known_refusal(&check.request, false)?));

@@ -84,8 +84,16 @@ async fn step<'a>(held: &mut Held<'a>, parts: &[At<'a>]) -> Result<(), Refused> 
         return Ok(());
     };
     let is_lone = parts.len() == 1;
-    let known = parts.iter();
-    admitted_or_longest(known.filter_map(|&(at, part)| Some((at, known_refusal(part, is_lone)?))))?;
+    let mut permits = BTreeMap::new();
+    admitted_or_longest(parts.iter().filter_map(|&(at, part)| {
+        let permit = part.permit.as_ref().filter(|_| !is_lone);
+        let ahead = permit.map_or(0, |permit| {
+            let asked: &mut u64 = permits.entry((part.engine.id, &*permit.key)).or_default();
+            *asked += 1;
+            *asked - 1
+        });
+        Some((at, known_refusal(part, is_lone, ahead)?))
+    }))?;
     let limited = parts.iter().copied().filter(|(_, part)| part.is_limited());
     let limited: StepParts<'a> = limited.collect();
     if together::is_possible(parts) {
@@ -112,8 +120,9 @@ pub(super) fn decide_failed(part: &Part, error: StoreError) -> Result<Decision, 
 }
 
 /// The refusal of a part that is known without asking: by its limits, else for lack of a permit. A
-/// lone check without a permit is asked in any case, because its store looks itself.
-pub(super) fn known_refusal(part: &Part, is_lone: bool) -> Option<Decision> {
+/// lone check without a permit is asked in any case, because its store looks itself. `ahead` is the
+/// number of permits that the parts before ask of its key.
+pub(super) fn known_refusal(part: &Part, is_lone: bool, ahead: u64) -> Option<Decision> {
     let (engine, check, permit) = (&part.engine, part.check(), part.permit.as_ref());
     let is_asked = is_lone && permit.is_none();
     let known = || Some(check.decision(&engine.store.refuses_at_once(&check.request)?));
@@ -122,7 +131,8 @@ pub(super) fn known_refusal(part: &Part, is_lone: bool) -> Option<Decision> {
         blocked.or_else(|| (!is_asked).then(known).flatten())
     };
     part.is_limited().then(limits).flatten().or_else(|| {
-        let full = permit.filter(|permit| engine.permits.count(&permit.key) >= permit.max)?;
-        Some(full.refused(Source::Store))
+        let full =
+            permit.filter(|permit| engine.permits.count(&permit.key) + ahead >= permit.max)?;
+        Some(full.refused(Source::DenyCache))
     })
 }
