@@ -23,7 +23,8 @@ use crate::support::layer::forward;
 use crate::support::settled;
 
 const MAX: u64 = 5;
-const SHORT: Duration = Duration::from_millis(50);
+/// Long enough to ask a store on a busy machine.
+const SHORT: Duration = Duration::from_millis(200);
 const LONG: Duration = Duration::from_secs(20);
 
 #[rate_limit(limiter = one, name = "first", window = "1h", max = MAX)]
