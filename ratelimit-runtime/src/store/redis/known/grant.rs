@@ -40,7 +40,7 @@ pub(crate) struct Grant {
 /// The units that the server has granted.
 struct Lease {
     reply: GrantReply,
-    /// When the reply arrived, to a question on the connection of that epoch.
+    /// When the reply arrived.
     at: Moment,
     /// When the lease ends; for a grant of no units, when the next one may be fetched.
     until: u64,
@@ -179,7 +179,11 @@ impl Grant {
         } else {
             lease / 500 * 499
         };
-        let until = sent.time + lease;
+        let until = if now.epoch == sent.epoch {
+            sent.time + lease
+        } else {
+            now.time
+        };
         let opened = |left| (left < OVER).then_some(units);
         if self
             .left
@@ -194,10 +198,7 @@ impl Grant {
             .taken
             .set(Lease {
                 reply,
-                at: Moment {
-                    time: now.time,
-                    ..sent
-                },
+                at: now,
                 until,
             })
             .is_ok();
