@@ -160,13 +160,8 @@ async fn in_flight(
     max_keys: usize,
     service: &Service,
 ) -> Result<InFlightList, Failure> {
-    let rules = match in_force(service).await {
-        // An ACL forbids to read them: the name is taken as it is.
-        Err(Failure::Limiter(RateLimitError::Misconfigured(_))) => None,
-        rules => Some(rules?),
-    };
-    let known = rules.as_ref().map(|rules| rules.known_name(name));
-    let name = known.transpose()?.flatten().unwrap_or(name);
+    let known = known_name(name, service).await?;
+    let name = known.as_deref().unwrap_or(name);
     let limiter = limiter(service, RateLimiter::builder()).await?;
     let rule = Rule::named(name, Limit::per_second(1)).with_concurrent(1);
     let of = RuleKeys {
@@ -210,6 +205,15 @@ fn store(service: &Service) -> Result<RedisStore, Failure> {
 async fn in_force(service: &Service) -> Result<InForce, Failure> {
     let prefix = service.prefix.as_deref().unwrap_or_default();
     Ok(in_force::read(&store(service)?, prefix, service.timeout).await?)
+}
+
+/// The full name of a rule that Redis knows. `None` where it knows none, or an ACL forbids to read
+/// them.
+async fn known_name(name: &str, service: &Service) -> Result<Option<String>, Failure> {
+    match in_force(service).await {
+        Err(Failure::Limiter(RateLimitError::Misconfigured(_))) => Ok(None),
+        rules => Ok(rules?.known_name(name)?.map(str::to_owned)),
+    }
 }
 
 /// The rule with its limits: as they are said, or as its limiter has written them.
@@ -266,8 +270,7 @@ async fn of_a_stored_rule(
         Named::Unknown(near) if blocks => {
             let name = &bucket.rule.name;
             // A rule may be known, and have no keys at the moment.
-            let known = in_force(service).await?;
-            if let Some(name) = known.known_name(name)?.map(str::to_owned) {
+            if let Some(name) = known_name(name, service).await? {
                 bucket.rule.name_is(name);
                 return Ok(bucket);
             }

@@ -176,13 +176,16 @@ end
 if operation == 'estimate' or size == 64 * count + 40 or size == 64 * count + 80 then
   local bring, add, write = brought, charge, keep
   more = 4
+  -- The numbers of the limit whose open ones begin there stand behind these.
+  local function behind(open)
+    return 4 * count + 5 + (open - count - 3) / 3 * 4
+  end
   function brought(at, now, max, window, burst, following, numbers, own, open, floor, till)
     local limit = bring(at, now, max, window, burst, following, numbers, own, open, floor, till)
     local tick, level = limit.tick, limit.capacity - limit.free
     level = level - (limit.current + limit.previous) * limit.each
     local period = math.ceil(limit.capacity / tick / max) * tick
-    local behind = 4 * count + 5 + (open - count - 3) / 3 * 4
-    local estimated, before, begun, settled = unpack(numbers, behind + 1, behind + 4)
+    local estimated, before, begun, settled = unpack(numbers, behind(open) + 1, behind(open) + 4)
     -- It need not drain while units are taken ahead.
     local passed = till > numbers[1] and 0 or at - at % tick - (numbers[1] - numbers[1] % tick)
     settled = math.min(level, math.max(0, math.ceil(settled / tick) * tick - max * passed))
@@ -207,11 +210,10 @@ if operation == 'estimate' or size == 64 * count + 40 or size == 64 * count + 80
     add(limit, units, is_open, at)
   end
   function keep(limit, numbers, own, open)
-    local behind = 4 * count + 5 + (open - count - 3) / 3 * 4
-    local is_open = limit.estimated + limit.before > 0
-    numbers[behind + 1], numbers[behind + 2] = limit.estimated, limit.before
-    numbers[behind + 3] = is_open and limit.begun or 0
-    numbers[behind + 4] = is_open and limit.settled or 0
+    local at, is_open = behind(open), limit.estimated + limit.before > 0
+    numbers[at + 1], numbers[at + 2] = limit.estimated, limit.before
+    numbers[at + 3] = is_open and limit.begun or 0
+    numbers[at + 4] = is_open and limit.settled or 0
     return write(limit, numbers, own, open)
   end
 end
@@ -235,8 +237,8 @@ if operation == 'refund' or operation == 'settle' then
       local level = limit.capacity - limit.free - (limit.current + limit.previous) * limit.each
       back = math.min(math.max(0, cost - actual) * limit.each, cost * limit.each - limit.max * passed)
       back = math.max(0, math.min(level, back))
-      local begun, sum = limit.begun or 1 / 0, nil
-      sum = time >= begun and 'estimated' or time >= begun - period and 'before'
+      local begun = limit.begun or 1 / 0
+      local sum = time >= begun and 'estimated' or time >= begun - period and 'before'
       if again == 0 and sum and limit[sum] >= cost then
         limit[sum] = limit[sum] - cost
         limit.settled = limit.settled + math.min(actual, cost) * limit.each

@@ -20,7 +20,8 @@ pub(crate) struct Estimates {
     pub(crate) since: u64,
     pub(crate) current: u64,
     pub(crate) previous: u64,
-    /// The most that the level would be without them, in tokens × microseconds.
+    /// The most that the level would be without them, in tokens × microseconds. Without meaning
+    /// while there are none.
     pub(crate) settled: u128,
 }
 
@@ -43,20 +44,16 @@ impl Open {
         }
     }
 
-    /// The same with the default for what is not open.
+    /// The default for the cost by `count` if nothing of that is reserved, else `self`.
     pub(super) fn or_none(self) -> Self {
-        let estimates = self.estimates;
-        Self {
-            estimates: if estimates.sum() == 0 {
-                Estimates::default()
-            } else {
-                estimates
-            },
-            ..if self.sum() == 0 {
-                Self::default()
-            } else {
-                self
+        if self.sum() == 0 {
+            let estimates = self.estimates;
+            Self {
+                estimates,
+                ..Self::default()
             }
+        } else {
+            self
         }
     }
 }
