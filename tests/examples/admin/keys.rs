@@ -380,6 +380,23 @@ fn a_user_who_may_not_list_keys_resets_one() {
     assert!(fails(2, &on("block", &["--for", "1h"])).contains("'scan'"));
 }
 
+#[test]
+fn a_user_who_may_not_read_rules_is_told_which_keys_there_are() {
+    let bench = Bench::hourly();
+    bench.charge_hourly("login", &["alice"]);
+    let user = [
+        "ACL", "SETUSER", "support", "on", ">pw", "~*", "+@all", "-hgetall",
+    ];
+    bench.server.cli(&user);
+    let url = format!("redis://support:pw@{}/", bench.server.address());
+    let block = ["block", "lagin", "alice", "--limits", "5/1h", "--for", "1h"];
+    let said = fails(2, &[&block[..], &["--url", &url]].concat());
+    assert!(
+        said.contains("keys of login") && said.contains("--new"),
+        "{said}"
+    );
+}
+
 /// The server is gone after the change, before it is asked what is left now.
 #[tokio::test]
 async fn a_change_that_was_made_is_not_said_to_have_failed() {
