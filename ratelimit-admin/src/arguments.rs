@@ -232,6 +232,9 @@ pub(crate) struct RuleArgs {
     /// which policy of a rule whose calls say theirs
     #[arg(long, value_name = "NAME", conflicts_with = "limits")]
     policy: Option<String>,
+    /// The rule that a limiter has written refuses no call.
+    #[arg(skip)]
+    pub(crate) is_in_shadow: bool,
 }
 
 /// The name of the one policy of the program's limiter.
@@ -318,6 +321,7 @@ impl RuleArgs {
             algorithm: Some(limits.algorithm()),
             burst: rule.line.burst,
             policy: rule.line.policy.clone(),
+            is_in_shadow: rule.is_in_shadow(),
             ..self.clone()
         })
     }

@@ -69,6 +69,8 @@ pub(crate) struct Line {
     max: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     prefetch: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shadow: Option<String>,
     pub(crate) version: String,
     day: u64,
 }
@@ -160,6 +162,11 @@ impl RuleInForce {
     /// `true` if each call says the `max` of its first limit.
     pub(crate) fn is_max_per_call(&self) -> bool {
         self.line.max.is_some()
+    }
+
+    /// `true` if it refuses no call.
+    pub(crate) fn is_in_shadow(&self) -> bool {
+        self.line.shadow.as_deref() == Some("on")
     }
 
     /// `Ok` if the store can keep it.
@@ -304,6 +311,7 @@ impl std::fmt::Display for RuleInForce {
             key,
             policy,
             prefetch,
+            shadow,
             version,
             ..
         } = &self.line;
@@ -322,6 +330,10 @@ impl std::fmt::Display for RuleInForce {
         });
         parts.extend(policy.as_ref().map(|policy| format!("policy {policy}")));
         parts.extend(prefetch.as_ref().map(|time| format!("prefetch {time}")));
+        parts.extend(shadow.as_ref().map(|shadow| match shadow.as_str() {
+            "call" => "in shadow mode if the call says so".to_owned(),
+            _ => "in shadow mode".to_owned(),
+        }));
         let when = match self.days() {
             0 => "today".to_owned(),
             1 => "yesterday".to_owned(),

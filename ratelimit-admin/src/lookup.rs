@@ -269,7 +269,8 @@ pub(crate) async fn find<E: From<RateLimitError>>(
                 let Some(decision) = unread.unless_foreign(&of_rule, decision)? else {
                     continue;
                 };
-                standing = Some(Standing::new(&key, &decision, policy));
+                let found = Standing::new(&key, &decision, policy);
+                standing = Some(found.in_shadow(rule.is_in_shadow()));
             }
             let mut in_flight = None;
             if let Some(most) = rule.line.concurrent {
@@ -355,8 +356,17 @@ pub(crate) async fn top<E: From<RateLimitError>>(
             let left = max_keys.saturating_sub(top.looked_at);
             let (keys, complete) = keys(rule, left, &mut top.unread).await?;
             top.complete &= complete;
-            top.look(&limiter, &asked(rule, number), policy, keys)
-                .await?;
+            let asked = asked(rule, number);
+            for (key, stored) in keys {
+                top.looked_at += 1;
+                let decision = limiter.peek(&asked, &key).await;
+                if let Some(decision) = top.unread.unless_foreign(&stored, decision)? {
+                    let standing = Standing::new(&key, &decision, policy);
+                    if !standing.is_allowed() {
+                        top.keys.push(standing.in_shadow(rule.is_in_shadow()));
+                    }
+                }
+            }
         }
     }
     top.keys
@@ -365,27 +375,6 @@ pub(crate) async fn top<E: From<RateLimitError>>(
 }
 
 impl Top {
-    /// Looks at these keys of a rule.
-    async fn look(
-        &mut self,
-        limiter: &RateLimiter,
-        rule: &Rule,
-        policy: &Policy,
-        keys: KeysOfRule,
-    ) -> Result<(), RateLimitError> {
-        for (key, stored) in keys {
-            self.looked_at += 1;
-            let decision = limiter.peek(rule, &key).await;
-            if let Some(decision) = self.unread.unless_foreign(&stored, decision)? {
-                let standing = Standing::new(&key, &decision, policy);
-                if !standing.is_allowed() {
-                    self.keys.push(standing);
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// Whether all that Redis holds could be read.
     pub(crate) fn is_whole(&self) -> bool {
         self.unread.is_empty() && self.skipped.is_empty()

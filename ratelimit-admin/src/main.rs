@@ -115,8 +115,7 @@ async fn run(command: &Command, service: &Service) -> Result<Report, Failure> {
         }
         Command::List { rule, max_keys, .. } => {
             let settled = settled(rule, service).await?;
-            let (rule, policy) = settled.rule()?;
-            let listing = list(&of_stored, rule, &policy, *max_keys);
+            let listing = list(&of_stored, &settled, *max_keys);
             Ok(Report::Listing(listing.await?).without_overrides(settled.is_without_overrides()))
         }
         Command::InFlight { name, max_keys } => Ok(Report::InFlight(
@@ -358,6 +357,7 @@ struct Target {
     policy: Policy,
     key: Key,
     is_without_overrides: bool,
+    is_in_shadow: bool,
 }
 
 impl Target {
@@ -379,6 +379,7 @@ impl Target {
         }
         let (mut rule, policy) = bucket.rule.rule()?;
         let is_without_overrides = bucket.rule.is_without_overrides();
+        let is_in_shadow = bucket.rule.is_in_shadow;
         let limiter = connected(service, policy.clone()).await?;
         if let Some(change) = change {
             let bucket = of_a_stored_rule(change, bucket, service).await?;
@@ -390,6 +391,7 @@ impl Target {
             policy,
             key,
             is_without_overrides,
+            is_in_shadow,
         };
         if let Some(other) = other
             && target.look().await?.is_untouched()
@@ -417,19 +419,17 @@ impl Target {
             )),
             error => error.into(),
         })?;
-        Ok(Standing::new(&self.key, &decision, &self.policy))
+        let standing = Standing::new(&self.key, &decision, &self.policy);
+        Ok(standing.in_shadow(self.is_in_shadow))
     }
 }
 
 /// At most `max_keys` keys, each once, in order.
-async fn list(
-    service: &Service,
-    rule: Rule,
-    policy: &Policy,
-    max_keys: usize,
-) -> Result<Listing, Failure> {
+async fn list(service: &Service, of: &RuleArgs, max_keys: usize) -> Result<Listing, Failure> {
+    let (rule, policy) = of.rule()?;
+    let is_in_shadow = of.is_in_shadow;
     let limiter = connected(service, policy.clone()).await?;
-    let of = RuleKeys::of(service.prefix.as_deref(), rule.name(), policy);
+    let of = RuleKeys::of(service.prefix.as_deref(), rule.name(), &policy);
     let (store, mut unread) = (store(service)?, Unread::default());
     let found = rules::keys_of(&store, &of, max_keys, service.timeout, &mut unread);
     let (found, complete) = found.await?;
@@ -437,7 +437,8 @@ async fn list(
     for (key, stored) in found {
         let decision = limiter.peek(&rule, &key).await;
         if let Some(decision) = unread.unless_foreign(&stored, decision)? {
-            keys.push(Standing::new(&key, &decision, policy));
+            let standing = Standing::new(&key, &decision, &policy);
+            keys.push(standing.in_shadow(is_in_shadow));
         }
     }
     let period = policy

@@ -48,6 +48,9 @@ pub(crate) struct Standing {
     pub(crate) retry_after: Option<Duration>,
     #[serde(rename = "reset_after_seconds", serialize_with = "seconds")]
     reset_after: Duration,
+    /// Whether calls that are refused run.
+    #[serde(rename = "shadow", skip_serializing_if = "std::ops::Not::not")]
+    is_in_shadow: bool,
 }
 
 #[derive(Serialize)]
@@ -271,7 +274,14 @@ impl Standing {
             remaining: decision.remaining(),
             retry_after: decision.retry_after(),
             reset_after: decision.reset_after(),
+            is_in_shadow: false,
         }
+    }
+
+    /// The state under a rule that refuses no call, if `is_so`.
+    pub(crate) fn in_shadow(mut self, is_so: bool) -> Self {
+        self.is_in_shadow = is_so;
+        self
     }
 }
 
@@ -531,7 +541,11 @@ impl fmt::Display for Standing {
             // The limits may refuse it for longer than the block.
             (State::Blocked, _, Some(wait)) => write!(f, ", admitted in {}", rounded(wait)),
             (_, _, Some(wait)) => write!(f, " for {}", rounded(wait)),
+        }?;
+        if self.is_in_shadow && !self.is_allowed() {
+            f.write_str(", but in shadow mode: its calls run")?;
         }
+        Ok(())
     }
 }
 

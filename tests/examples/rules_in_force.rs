@@ -69,6 +69,11 @@ async fn invite(limiter: &RateLimiter, email: &str) -> Result<(), RateLimitError
     Ok(())
 }
 
+#[rate_limit(name = "browse", key = "<user>", window = "1h", max = 1, limiter = limiter, shadow)]
+async fn browse(limiter: &RateLimiter, user: &str) -> Result<(), RateLimitError> {
+    Ok(())
+}
+
 /// A server on which a service has used its rules.
 struct Desk {
     server: RedisServer,
@@ -292,6 +297,34 @@ fn top_lists_what_is_refused_now_and_says_when_it_was_cut() {
 }
 
 /// What a key is typed as is a key of the rule, or an error.
+#[test]
+fn a_refusal_in_shadow_mode_is_told_from_one_that_stops_calls() {
+    let desk = Desk::new(async |limiter| {
+        browse(limiter, "alice").await.unwrap();
+        browse(limiter, "alice").await.unwrap();
+        ping(limiter).await.unwrap();
+    });
+    let refused = "0 of 1 left in 1h, refused for ";
+    let (runs, is_shadow) = (", but in shadow mode: its calls run", json!(true));
+    for command in [
+        &["top"][..],
+        &["find", "alice"],
+        &["peek", "browse", "alice"],
+        &["list", "browse"],
+    ] {
+        contains_all(&desk.says(command), &[refused, runs]);
+    }
+    assert_eq!(desk.json(&["top"])["keys"][0]["shadow"], is_shadow);
+    let found = desk.json(&["find", "alice"]);
+    assert_eq!(found["rules"][0]["limits"]["shadow"], is_shadow);
+    let rules = desk.says(&["rules"]);
+    assert_eq!(rules.matches("in shadow mode").count(), 1, "{rules}");
+    assert!(
+        !desk.says(&["find", "bob"]).contains(runs),
+        "it is admitted"
+    );
+}
+
 #[test]
 fn a_key_is_made_by_the_template_of_its_rule() {
     let desk = Desk::busy();

@@ -120,6 +120,54 @@ async fn an_attribute_says_its_template_and_whether_calls_say_max_or_policy() {
     assert!(rules[1].is_max_per_call && rules[0].is_policy_per_call);
 }
 
+#[rate_limit(name = "watched", window = "1m", max = 5, limiter = limiter, shadow)]
+async fn watched(limiter: &RateLimiter) -> Result<(), RateLimitError> {
+    Ok(())
+}
+
+#[rate_limit(name = "tried", window = "1m", max = 5, limiter = limiter, shadow = on)]
+async fn tried(limiter: &RateLimiter, on: bool) -> Result<(), RateLimitError> {
+    Ok(())
+}
+
+#[rate_limit(name = "live", policy = "live", limiter = limiter, shadow = on)]
+async fn live(limiter: &RateLimiter, on: bool) -> Result<(), RateLimitError> {
+    Ok(())
+}
+
+/// A policy replaces what each call says.
+#[tokio::test]
+async fn it_is_written_whether_the_rule_is_in_shadow_mode() {
+    let server = RedisServer::start();
+    let policy = |on| [("live", Policy::new(Limit::per_minute(5)).with_shadow(on))];
+    let [(name, live_policy)] = policy(false);
+    let limiter = strict().redis(&server.url()).prefix("shop");
+    let limiter = limiter.policy(name, live_policy).build().unwrap();
+    watched(&limiter).await.unwrap();
+    tried(&limiter, false).await.unwrap();
+    live(&limiter, true).await.unwrap();
+    let by_hand = Rule::new("hand", Limit::per_minute(5)).with_shadow(true);
+    acquire(&limiter, &by_hand).await;
+    for (rule, shadow) in [
+        ("watched", json!("on")),
+        ("tried", json!("call")),
+        ("hand", json!("on")),
+        ("live", json!(null)),
+    ] {
+        assert_eq!(line(&server, rule).await["shadow"], shadow, "{rule}");
+    }
+    limiter.set_policies(policy(true)).unwrap();
+    live(&limiter, false).await.unwrap();
+    until("it is written anew", PATIENCE, async || {
+        line(&server, "live").await["shadow"] == json!("on")
+    })
+    .await;
+    let rules = limiter.rules();
+    let shadow = rules.iter().map(|rule| rule.shadow);
+    let expected = [Some(true), Some(true), None, Some(true)];
+    assert_eq!(shadow.collect::<Vec<_>>(), expected);
+}
+
 #[tokio::test]
 async fn a_changed_policy_is_written_anew() {
     let server = RedisServer::start();

@@ -3,16 +3,13 @@
 use std::hash::{DefaultHasher, Hasher as _};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
 
 use arc_swap::ArcSwapOption;
 
 use super::bound::{BoundPolicy, BoundRule, Origin};
 use super::state::{Engine, PolicyUse};
 use crate::error::RateLimitError;
-use crate::key::RenderedKinds;
 use crate::rule::{self, Rule};
-use crate::store::BuiltInStore as _;
 
 impl Engine {
     /// The bound form of a rule, if this limiter was the first to use it and its policies are
@@ -82,27 +79,6 @@ impl Engine {
         set.rules.insert(rule, name, &bound);
         self.registry.keep(&bound);
         bound
-    }
-
-    /// Keeps the summary of a rule that operators are shown, and gives it to the store, once for
-    /// each bound form. `is_max_per_call`: whether the call gives the `max`.
-    pub(super) fn tell(
-        &self,
-        rule: &Rule,
-        bound: &BoundRule,
-        kinds: RenderedKinds,
-        is_max_per_call: bool,
-    ) {
-        if bound.is_noted.load(Relaxed) || bound.mistake.is_some() {
-            return;
-        }
-        bound.is_noted.store(true, Relaxed);
-        let policy = bound.policy.as_ref().map(|found| &*found.name);
-        let kinds = kinds.list();
-        let summary = rule.summary(&bound.terms, policy, kinds, is_max_per_call);
-        if self.summaries.keep(&summary) {
-            self.store.note_rule(&self.prefix, &summary);
-        }
     }
 
     /// The bound form of a rule, by its policy or by itself, with the first mistake in it.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::bound::{BoundPolicy, BoundRule};
 use super::check::Check;
@@ -11,7 +12,7 @@ use super::state::Engine;
 use crate::decision::Decision;
 use crate::key::{self, Key, KeyBuf, KeyPart, RenderedKinds};
 use crate::rule::{Limit, Rule, Terms};
-use crate::store::Reserves;
+use crate::store::{BuiltInStore as _, Reserves};
 
 /// A check in the making: collects the values that one call gives to a rule. It is small, because
 /// it is moved often.
@@ -22,6 +23,7 @@ pub struct CheckBuilder<'r> {
     cost: u64,
     reserves: Reserves,
     shadow: bool,
+    is_shadow_per_call: bool,
     kinds: RenderedKinds,
     /// The limiter to ask, if the attribute names one.
     engine: Option<Arc<Engine>>,
@@ -45,6 +47,7 @@ impl<'r> CheckBuilder<'r> {
             cost,
             reserves: Reserves::Nothing,
             shadow: shadow == Some(true),
+            is_shadow_per_call: false,
             kinds: RenderedKinds::NONE,
             engine,
             policy: None,
@@ -77,6 +80,7 @@ impl<'r> CheckBuilder<'r> {
     /// Sets shadow mode: if `on`, the check never refuses.
     pub fn shadow(&mut self, on: bool) {
         self.shadow = on;
+        self.is_shadow_per_call = true;
     }
 
     /// Reserves the cost: the function's return value decides whether the call counts.
@@ -161,8 +165,28 @@ impl<'r> CheckBuilder<'r> {
         // It may have been bound from a rule with another `max`.
         self.max = self.max.or_else(|| Some(max_of(self.rule.limits())));
         let bound = engine.bind(self.rule, self.policy.as_deref());
-        engine.tell(self.rule, &bound, self.kinds, is_max_per_call);
+        self.tell(engine, &bound, is_max_per_call);
         bound
+    }
+
+    /// Keeps the summary of the rule that operators are shown, and gives it to the store, once for
+    /// each bound form. `is_max_per_call`: whether the call gives the `max`.
+    fn tell(&self, engine: &Engine, bound: &BoundRule, is_max_per_call: bool) {
+        if bound.is_noted.load(Relaxed) || bound.mistake.is_some() {
+            return;
+        }
+        bound.is_noted.store(true, Relaxed);
+        let policy = bound.policy.as_ref();
+        let name = policy.map(|found| &*found.name);
+        let mut summary = self.rule.summary(&bound.terms, name, self.kinds.list());
+        summary.is_max_per_call = is_max_per_call;
+        if self.is_shadow_per_call && policy.is_none_or(|found| found.policy.terms.shadow.is_none())
+        {
+            summary.shadow = None;
+        }
+        if engine.summaries.keep(&summary) {
+            engine.store.note_rule(&engine.prefix, &summary);
+        }
     }
 
     /// Applies the values that differ from call to call: hashes the key, and replaces the call's

@@ -478,7 +478,6 @@ impl Rule {
         terms: &Terms,
         policy: Option<&str>,
         kinds: Option<Vec<KeyKind>>,
-        is_max_per_call: bool,
     ) -> RuleSummary {
         let given = self.template.map(|KeyTemplate(text, kinds)| (text, kinds));
         let has_no_key = kinds.as_ref().is_some_and(Vec::is_empty);
@@ -492,6 +491,7 @@ impl Rule {
                 .then(|| (first, first.max(Duration::from_micros(block.longest_us())))),
             concurrent: terms.concurrent.map(|max| (max, terms.lease())),
             prefetch: terms.prefetch(),
+            shadow: Some(terms.shadow == Some(true)),
             template,
             kinds: kinds.unwrap_or_else(|| of_rule.unwrap_or_default().to_vec()),
             policy: policy.map(Into::into),
@@ -499,7 +499,7 @@ impl Rule {
                 self.policy,
                 Some(PolicyName::Made(_) | PolicyName::PerCall)
             ),
-            is_max_per_call,
+            is_max_per_call: false,
         }
     }
 }

@@ -115,6 +115,7 @@ impl Terms {
             timeout: policy.timeout.or(self.timeout),
             on_unavailable: policy.on_unavailable.or(self.on_unavailable),
             concurrent: policy.concurrent.or(self.concurrent),
+            shadow: policy.shadow.or(self.shadow),
             lease: policy.lease.or(self.lease),
             zone: self.zone,
             ..*policy

@@ -95,14 +95,10 @@ pub(crate) fn expand(
         Number::Fixed(cost) => set("cost", quote_mixed!(#cost)),
         Number::Computed(cost) => set("cost", number(cost, context)),
     }));
-    match shadow {
-        Shadow::Off => {}
-        Shadow::On => steps.push(set("shadow", quote_mixed!(true))),
-        Shadow::If(on) => {
-            let on = kept_in(on, context.receiver.expression(on));
-            steps.push(quote_mixed!(let __ratelimit_shadow: ::core::primitive::bool = #on;));
-            steps.push(set("shadow", quote_mixed!(__ratelimit_shadow)));
-        }
+    if let Shadow::If(on) = shadow {
+        let on = kept_in(on, context.receiver.expression(on));
+        steps.push(quote_mixed!(let __ratelimit_shadow: ::core::primitive::bool = #on;));
+        steps.push(set("shadow", quote_mixed!(__ratelimit_shadow)));
     }
     match count {
         Count::All => {}

@@ -9,6 +9,7 @@ use crate::check::rule::limits::policy::PolicyName;
 use crate::check::rule::limits::window::Window;
 use crate::check::rule::settings::{Setting, SettingValue};
 use crate::check::rule::{Rule, RuleName};
+use crate::check::values::condition::Shadow;
 use crate::check::values::number::Number;
 use crate::expand::key::pieces;
 
@@ -55,6 +56,7 @@ pub(crate) fn expand(rule: &Rule) -> TokenStream {
         PolicyName::Computed(_) => quote_mixed!(.with_policy_per_call()),
     });
     let settings = rule.settings.iter().map(setting);
+    let shadow = matches!(rule.shadow, Shadow::On).then(|| quote_mixed!(.with_shadow(true)));
     // For operators. The kinds of the values are known when the first call renders them.
     let template = match &rule.key {
         Key::None => None,
@@ -67,7 +69,7 @@ pub(crate) fn expand(rule: &Rule) -> TokenStream {
             #here
             static __RATELIMIT_RULE: __ratelimit::Rule =
                 __ratelimit::Rule::#new(#name, #what #burst) #(.and(#limits))* #concurrent #policy
-                #template #(#settings)*;
+                #template #(#settings)* #shadow;
             &__RATELIMIT_RULE
         }
     }

@@ -22,6 +22,10 @@ impl RuleSummary {
     pub(crate) fn open_line(&self) -> String {
         let lease = self.concurrent.map(|(_, lease)| quoted(time(lease)));
         let prefetch = !self.prefetch.is_zero();
+        let shadow = match self.shadow {
+            None => Some("call"),
+            Some(on) => on.then_some("on"),
+        };
         let fields = [
             ("line", Some(LINE.to_string())),
             ("limits", Some(list(&self.limits))),
@@ -34,6 +38,7 @@ impl RuleSummary {
             ),
             ("lease", lease),
             ("prefetch", prefetch.then(|| quoted(time(self.prefetch)))),
+            ("shadow", shadow.map(quoted)),
             ("key", self.template.map(quoted)),
             ("kinds", self.template.map(|_| list(&self.kinds))),
             ("policy", self.policy.as_ref().map(quoted)),

@@ -25,6 +25,9 @@ pub struct RuleSummary {
     pub concurrent: Option<(u64, Duration)>,
     /// The lease of units that a process takes ahead; zero if it takes none.
     pub prefetch: Duration,
+    /// `true` if the rule is in shadow mode and refuses no call; `None` if each call says whether
+    /// it is.
+    pub shadow: Option<bool>,
     /// The template of the key; empty for a rule without a key, `None` if it is not known.
     pub template: Option<&'static str>,
     /// The kind of each placeholder of the template.
