@@ -180,7 +180,9 @@ impl Bucket {
     /// level would be that bound. No bucket that charges calls when they begin is fuller.
     fn end_estimate(&mut self, open: &mut Open, limit: &Limit, past: &Past) {
         let Settlement { ticket, actual, .. } = past.settlement;
-        let estimates = &mut open.estimates;
+        let Some(estimates) = &mut open.estimates else {
+            return;
+        };
         let sum = if ticket >= estimates.since {
             &mut estimates.current
         } else if ticket.saturating_add(self.period(limit)) >= estimates.since {
@@ -195,6 +197,9 @@ impl Bucket {
         let most = estimates.settled + self.in_micros(self.units(estimates.sum(), limit));
         let most = u64::try_from(most >> self.tick_bits).unwrap_or(u64::MAX);
         self.level = self.level.min(most);
+        if estimates.sum() == 0 {
+            open.estimates = None;
+        }
     }
 
     /// The open estimates brought to `now`; the level is at `now`. Where it has drained, they have,
@@ -291,15 +296,18 @@ impl Counter for Bucket {
 
     /// A reservation by `count` does not drain: it counts in full until it is settled, or is
     /// forgotten after at most two periods.
-    fn open_at(&self, open: Open, limit: &Limit, newest: u64, now: u64) -> Open {
-        let period = self.period(limit);
+    fn open_at(&self, mut open: Open, limit: &Limit, newest: u64, now: u64) -> Open {
+        let (period, estimates) = (self.period(limit), open.estimates.take());
         let by_count = match now.saturating_sub(open.since).checked_div(period) {
             Some(0) => open,
             Some(1) => open.rolled(period),
             _ => Open::default(),
         };
         Open {
-            estimates: self.estimates_at(open.estimates, limit, newest, now),
+            estimates: estimates
+                .map(|open| self.estimates_at(*open, limit, newest, now))
+                .filter(|open| open.sum() > 0)
+                .map(Box::new),
             ..by_count
         }
     }
@@ -326,30 +334,27 @@ impl Counter for Bucket {
 
     fn charge_beside(&mut self, open: &mut Open, limit: &Limit, cost: u64) {
         self.charge(limit, cost);
-        if open.estimates.sum() > 0 {
-            open.estimates.settled += self.in_micros(self.units(cost, limit));
+        if let Some(estimates) = &mut open.estimates {
+            estimates.settled += self.in_micros(self.units(cost, limit));
         }
     }
 
     fn estimate(&mut self, open: &mut Open, limit: &Limit, cost: u64, now: u64) {
-        if open.estimates.sum() == 0 {
-            open.estimates = Estimates {
+        let first = || {
+            Box::new(Estimates {
                 since: now,
                 settled: self.in_micros(self.level),
                 ..Estimates::default()
-            };
-        }
-        open.estimates.current += cost;
+            })
+        };
+        open.estimates.get_or_insert_with(first).current += cost;
         self.charge(limit, cost);
     }
 
     fn reserve(&mut self, open: &mut Open, _: &Limit, cost: u64, now: u64) {
         let since = if open.sum() == 0 { now } else { open.since };
-        *open = Open {
-            since,
-            current: open.current + cost,
-            ..*open
-        };
+        open.since = since;
+        open.current += cost;
     }
 
     fn settle(&mut self, open: &mut Open, limit: &Limit, past: &Past) -> Option<(bool, u64)> {

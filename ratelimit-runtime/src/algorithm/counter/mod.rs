@@ -102,7 +102,7 @@ impl<C: Counter> Counters<C> {
         let kept = self.each.as_ref().map_or(&only[..], |each| each);
         let kept = kept
             .iter()
-            .copied()
+            .cloned()
             .chain(iter::repeat_with(Default::default));
         let brought = |(limit, (counter, open)): (&Limit, (C, Open))| {
             let counter = counter.at(limit, self.newest, now);
@@ -123,8 +123,8 @@ impl<C: Counter> Counters<C> {
             }
         }
         self.newest = now;
-        match *brought {
-            [(only, open)] if open.is_none() => (self.only, self.each) = (only, None),
+        match &*brought {
+            &[(only, ref open)] if open.is_none() => (self.only, self.each) = (only, None),
             _ => **self.each.get_or_insert_default() = brought,
         }
     }

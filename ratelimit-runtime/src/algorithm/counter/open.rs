@@ -4,14 +4,18 @@ use crate::algorithm::state::Settlement;
 
 /// The cost that `count` reserves of a limit: in the current window, or period of a bucket, and in
 /// the one before. A later window or period forgets it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Open {
     /// When the current window or period began.
     pub(crate) since: u64,
     pub(crate) current: u64,
     pub(crate) previous: u64,
-    pub(crate) estimates: Estimates,
+    /// Boxed, because few keys have one.
+    pub(crate) estimates: Option<Box<Estimates>>,
 }
+
+/// Each limit of a key with two has it.
+const _: () = assert!(size_of::<Open>() == 32);
 
 /// The open estimates of a bucket, which its level includes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -20,8 +24,7 @@ pub(crate) struct Estimates {
     pub(crate) since: u64,
     pub(crate) current: u64,
     pub(crate) previous: u64,
-    /// The most that the level would be without them, in tokens × microseconds. Without meaning
-    /// while there are none.
+    /// The most that the level would be without them, in tokens × microseconds.
     pub(crate) settled: u128,
 }
 
@@ -31,7 +34,7 @@ impl Open {
     }
 
     pub(super) fn is_none(&self) -> bool {
-        self.sum() + self.estimates.sum() == 0
+        self.sum() == 0 && self.estimates.is_none()
     }
 
     /// The reserved cost in the next window or period, `length` microseconds later.
@@ -47,9 +50,8 @@ impl Open {
     /// The default for the cost by `count` if nothing of that is reserved, else `self`.
     pub(super) fn or_none(self) -> Self {
         if self.sum() == 0 {
-            let estimates = self.estimates;
             Self {
-                estimates,
+                estimates: self.estimates,
                 ..Self::default()
             }
         } else {

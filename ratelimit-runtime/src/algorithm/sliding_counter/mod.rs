@@ -146,11 +146,8 @@ impl Counter for SlidingCounter {
 
     fn reserve(&mut self, open: &mut Open, limit: &Limit, cost: u64, _: u64) {
         self.charge(limit, cost);
-        *open = Open {
-            since: self.start,
-            current: open.current + cost,
-            ..*open
-        };
+        open.since = self.start;
+        open.current += cost;
     }
 
     fn settle(&mut self, open: &mut Open, limit: &Limit, past: &Past) -> Option<(bool, u64)> {
