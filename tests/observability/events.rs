@@ -22,6 +22,7 @@ use tonic::codegen::http;
 use crate::documented::{code, file, table};
 use crate::log::{Kind, Log};
 use crate::redis_server::{ALONE, limiter, take_ahead, until};
+use crate::support::cluster::RedisCluster;
 use crate::support::proxy::Proxy;
 use crate::support::redis::RedisServer;
 use crate::support::unique;
@@ -269,6 +270,11 @@ async fn every_documented_event_is_logged_when_it_happens() {
     server.restart();
     on_redis.ready().await.unwrap();
     until("it is up", || log.has("recovered")).await;
+    server.stop();
+    let _ = on_redis.acquire(&plain, &Key::of("bob")).await;
+    until("it is down again", || log.count("outage") > 1).await;
+    drop(on_redis);
+    until("it is not asked", || log.has("dropped")).await;
 
     let (seen, documented) = (log.kinds(), documented());
     let unknown: Vec<_> = seen.difference(&documented).collect();
@@ -282,6 +288,30 @@ async fn every_documented_event_is_logged_when_it_happens() {
         missed,
         ["login_expires", "permit_lost", "shadow_ended", "empty_url"]
     );
+}
+
+/// The master never serves again: its outage ends when a replica has its slots.
+#[tokio::test]
+async fn an_outage_of_a_replaced_master_ends() {
+    let (log, _listening) = Log::listen();
+    let mut cluster = RedisCluster::start(3, 1);
+    let limiter = RateLimiter::redis(&cluster.url()).unwrap();
+    let rule = Rule::named(unique("replaced"), Limit::per_hour(1_000_000));
+    let ask_all = async || {
+        for user in 0..30_u8 {
+            let _ = limiter.acquire(&rule, &Key::of(&user)).await.unwrap();
+        }
+    };
+    ask_all().await;
+    let slot = cluster.slots_of(0)[0];
+    cluster.kill(0);
+    ask_all().await;
+    until("it is down", || log.has("outage")).await;
+    assert!(!log.has("dropped"), "it may serve again");
+    assert!(cluster.wait_for_fail_over(slot, 0) >= 3);
+    until("its slots are another's", || log.has("dropped")).await;
+    ask_all().await;
+    assert_eq!((log.count("outage"), log.count("dropped")), (1, 1));
 }
 
 /// Callers get another answer from then on.

@@ -103,7 +103,11 @@ impl ObservedConnection {
 }
 
 impl Drop for ObservedConnection {
+    /// The log has an end for each outage.
     fn drop(&mut self) {
+        if let Some(outage) = self.outage.take() {
+            log::dropped(&self.server, outage.since.elapsed());
+        }
         moved(&self.server, Some(self.state), None);
     }
 }

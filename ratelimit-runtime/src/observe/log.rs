@@ -251,6 +251,17 @@ pub(crate) fn misconfigured(server: &dyn Display, error: &StoreError) {
     });
 }
 
+/// Logs that a server which does not serve is asked no more.
+#[cfg(feature = "redis")]
+pub(crate) fn dropped(server: &dyn Display, after: Duration) {
+    survive(|| {
+        tracing::info!(
+            name: "dropped", target: CONNECTION, %server, ?after,
+            "dropped: a Redis that does not serve is asked no more"
+        );
+    });
+}
+
 #[cfg(feature = "redis")]
 pub(crate) fn recovered(server: &dyn Display, after: Duration) {
     survive(|| {
