@@ -94,7 +94,7 @@ impl RedisStore {
         let is_ahead = request.prefetch_us > 0;
         let (mut held, asked) = (self.known.held(&request), is_ahead.then(Instant::now));
         self.take_ahead(&request)?;
-        let mut verdict = acquire().await?.decision()?;
+        let mut verdict = acquire().await?.verdict;
         if is_ahead && !verdict.allowed && !verdict.blocked {
             // Units may have come meanwhile, or be of a grant behind one that was too small.
             let is_away = self.is_away(&request);
@@ -104,9 +104,8 @@ impl RedisStore {
             let is_refused_for = self.known.is_refused_for(&mut held, &request, &verdict);
             if is_refused_for && has_time(asked, request.timeout_at()) {
                 self.known.gave_back([held]).await;
-                let again = acquire().await.and_then(Reply::decision);
                 // Without another answer, it was refused.
-                verdict = again.unwrap_or(verdict);
+                verdict = acquire().await.map_or(verdict, |again| again.verdict);
             }
         }
         Ok(self.known.note_decision(&request, lookup, verdict))
@@ -125,14 +124,15 @@ impl RedisStore {
         Ok(())
     }
 
-    /// Carries out an operation by hand, which voids units taken ahead.
+    /// Carries out an operation by hand, which voids units taken ahead. `true` if it has changed
+    /// anything.
     async fn intervene(
         &self,
         operation: Operation,
         request: Request<'_>,
-    ) -> Result<Reply, StoreError> {
+    ) -> Result<bool, StoreError> {
         let _voiding = self.known.voiding(request.key());
-        self.carry_out(operation, request).await
+        Ok(self.carry_out(operation, request).await?.verdict.allowed)
     }
 
     /// Carries out an operation that changes a key.
@@ -157,10 +157,8 @@ impl RedisStore {
         }
         let until = requests.iter().filter_map(Request::timeout_at).min();
         let replies = client.servers.ask(&stack, until).await?;
-        let verdicts = replies.into_iter().map(Reply::decision);
-        Ok(PermitVerdict::of_limits(
-            verdicts.collect::<Result<_, _>>()?,
-        ))
+        let verdicts = replies.into_iter().map(|reply| reply.verdict);
+        Ok(PermitVerdict::of_limits(verdicts.collect()))
     }
 
     /// The questions that charge these requests.
@@ -200,7 +198,7 @@ impl Store for RedisStore {
         Answer::later(async move {
             let lookup = self.known.lookup(&request);
             let seen = self.carry_out(Operation::Peek, request).await?;
-            Ok(self.known.note_look(&request, lookup, seen.decision()?))
+            Ok(self.known.note_look(&request, lookup, seen.verdict))
         })
     }
 
@@ -226,7 +224,7 @@ impl Store for RedisStore {
 
     fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
         let operation = Operation::Refund(ticket);
-        Answer::later(async move { self.intervene(operation, request).await?.changed() })
+        Answer::later(self.intervene(operation, request))
     }
 
     fn settle<'a>(
@@ -236,21 +234,16 @@ impl Store for RedisStore {
         actual_cost: u64,
     ) -> Answer<'a, Settled> {
         let operation = Operation::Settle(ticket, actual_cost.min(Limit::MAX_COUNT));
-        Answer::later(async move { self.change(operation, request).await?.settled() })
+        Answer::later(async move { Ok(self.change(operation, request).await?.settled()) })
     }
 
     fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {
         let operation = Operation::Block(BlockDuration::fixed(duration).first_us());
-        Answer::later(async move {
-            self.intervene(operation, request)
-                .await?
-                .changed()
-                .map(drop)
-        })
+        Answer::later(self.intervene(operation, request)).map(drop)
     }
 
     fn unblock<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-        Answer::later(async move { self.intervene(Operation::Unblock, request).await?.changed() })
+        Answer::later(self.intervene(Operation::Unblock, request))
     }
 
     fn keys<'a>(&'a self, request: Request<'a>, from: Option<Vec<u8>>) -> Answer<'a, Page> {
@@ -338,7 +331,7 @@ impl BuiltInStore for RedisStore {
         Answer::later(async move {
             let lookup = self.known.lookup(&request);
             let seen = self.carry_out(Operation::Offend, request).await?;
-            Ok(self.known.note_refusal(&request, lookup, seen.decision()?))
+            Ok(self.known.note_refusal(&request, lookup, seen.verdict))
         })
     }
 

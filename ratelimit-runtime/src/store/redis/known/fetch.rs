@@ -50,7 +50,7 @@ impl Fetch {
             grant.wanted,
             Patience::Endless,
         );
-        let Ok(reply) = granted.await.and_then(Reply::granted) else {
+        let Ok(reply) = granted.await else {
             return;
         };
         let lasts = Duration::from_micros(grant.open(reply, sent, grants.now(&grant.of.key)));
@@ -76,7 +76,7 @@ impl Fetch {
             let answer = self.ask(&servers, own_clock, operation, left, Patience::Connection);
             given_back = answer.await.map_or(0, |_| left);
         }
-        observe::prefetched(reply.granted.units, left, given_back);
+        observe::prefetched(reply.granted().units, left, given_back);
     }
 
     async fn ask(

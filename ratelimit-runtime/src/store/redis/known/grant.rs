@@ -11,7 +11,7 @@ use tokio::sync::{Notify, watch};
 use super::known_key::KnownKey;
 use super::moment::Moment;
 use crate::rule::Algorithm;
-use crate::store::redis::scripts::{GrantReply, Granted};
+use crate::store::redis::scripts::{Granted, Reply};
 use crate::store::{Request, Verdict};
 
 /// Added to the units that are left once no more may be spent.
@@ -39,7 +39,10 @@ pub(crate) struct Grant {
 
 /// The units that the server has granted.
 struct Lease {
-    reply: GrantReply,
+    granted: Granted,
+    /// The standing of the limits before: the cost that remained of the limit with the least left,
+    /// and the time until that is whole again.
+    before: Verdict,
     /// When the reply arrived.
     at: Moment,
     /// When the lease ends; for a grant of no units, when the next one may be fetched.
@@ -154,7 +157,7 @@ impl Grant {
             return None;
         }
         self.of.note_use(now.time);
-        if before == units || before == taken.reply.granted.units {
+        if before == units || before == taken.granted.units {
             self.changed.notify_one();
         }
         Some(taken.verdict(self.of.algorithm, before - units, now))
@@ -163,7 +166,7 @@ impl Grant {
     /// `true` if a call of this cost that finds too few units is to fetch the next grant.
     pub(super) fn is_used_up(&self, units: u64, now: Moment) -> bool {
         let is_spent = |taken: &Lease| {
-            let rests = taken.reply.granted.units == 0;
+            let rests = taken.granted.units == 0;
             !taken.lasts(now) || !rests && self.left.load(Ordering::Relaxed) < units
         };
         self.taken.get().is_some_and(is_spent)
@@ -171,8 +174,9 @@ impl Grant {
 
     /// Takes the reply, which arrived `now` to a question sent at `sent`. Returns the microseconds
     /// until the grant is over.
-    pub(super) fn open(&self, reply: GrantReply, sent: Moment, now: Moment) -> u64 {
-        let Granted { units, lease, .. } = reply.granted;
+    pub(super) fn open(&self, reply: Reply, sent: Moment, now: Moment) -> u64 {
+        let granted = reply.granted();
+        let Granted { units, lease, .. } = granted;
         // Nothing is granted where little is left, and will not be a moment later.
         let lease = if units == 0 {
             self.lease
@@ -197,7 +201,8 @@ impl Grant {
         let is_first = self
             .taken
             .set(Lease {
-                reply,
+                granted,
+                before: reply.verdict,
                 at: now,
                 until,
             })
@@ -212,10 +217,7 @@ impl Grant {
         let left = self.left.fetch_or(OVER, Ordering::AcqRel);
         self.changed.notify_one();
         self.fetched.notify_waiters();
-        let granted = self
-            .taken
-            .get()
-            .map_or(0, |taken| taken.reply.granted.units);
+        let granted = self.taken.get().map_or(0, |taken| taken.granted.units);
         if left < OVER {
             granted.saturating_sub(left)
         } else {
@@ -225,9 +227,7 @@ impl Grant {
 
     /// The units that the limits had left before the server granted any.
     pub(super) fn remaining(&self) -> u64 {
-        self.taken
-            .get()
-            .map_or(0, |taken| taken.reply.before.remaining)
+        self.taken.get().map_or(0, |taken| taken.before.remaining)
     }
 
     /// `true` if a task of this runtime waits for the reply.
@@ -254,9 +254,9 @@ impl Grant {
     /// if all were spent, as they drain from then on. `None` also if the server may have lost its
     /// data.
     pub(super) fn owed(&self, left: u64, epoch: u64) -> Option<Granted> {
-        let Lease { reply, at, .. } = self.taken.get()?;
-        let is_owed = left > 0 || self.of.algorithm.has_burst() && reply.granted.units > 0;
-        (at.epoch == epoch && is_owed).then_some(reply.granted)
+        let Lease { granted, at, .. } = self.taken.get()?;
+        let is_owed = left > 0 || self.of.algorithm.has_burst() && granted.units > 0;
+        (at.epoch == epoch && is_owed).then_some(*granted)
     }
 }
 
@@ -287,7 +287,9 @@ impl Lease {
     }
 
     fn verdict(&self, algorithm: Algorithm, left: u64, now: Moment) -> Verdict {
-        let GrantReply { granted, before } = self.reply;
+        let Self {
+            granted, before, ..
+        } = *self;
         let spent = granted.units - left;
         let elapsed = now.time.saturating_sub(self.at.time);
         // The newest units of a log are spent first, so that what is given back are the oldest: a

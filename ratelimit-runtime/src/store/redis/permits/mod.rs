@@ -85,7 +85,7 @@ impl Permits {
             .ask(&question, request.timeout_at)
             .await?;
         let reply = replies.first().ok_or_else(unexpected_reply)?;
-        Ok(reply.permit()?.in_flight)
+        Ok(reply.verdict.remaining)
     }
 
     /// Releases a permit. `false` if it is not one of this client's. Sends nothing itself, and may
@@ -113,11 +113,11 @@ impl Permits {
 /// The verdict in the replies about a permit, and about limits.
 fn verdict(replies: impl IntoIterator<Item = Reply>) -> Result<PermitVerdict, StoreError> {
     let mut replies = replies.into_iter();
-    let permit = replies.next().ok_or_else(unexpected_reply)?.permit()?;
+    let permit = replies.next().ok_or_else(unexpected_reply)?.verdict;
     Ok(PermitVerdict {
-        is_full: !permit.is_done,
-        in_flight: permit.in_flight,
-        verdicts: replies.map(Reply::decision).collect::<Result<_, _>>()?,
+        is_full: !permit.allowed,
+        in_flight: permit.remaining,
+        verdicts: replies.map(|reply| reply.verdict).collect(),
     })
 }
 

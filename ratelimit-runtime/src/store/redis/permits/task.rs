@@ -136,10 +136,8 @@ impl PendingCall {
         };
         let question = [(&*request.key, question)];
         let answer = self.shared.servers.ask(&question, None).await;
-        let reply = answer
-            .ok()
-            .and_then(|replies| replies.first()?.permit().ok());
-        self.done = reply.map(|permit| permit.is_done);
+        let replies = answer.ok();
+        self.done = replies.and_then(|replies| Some(replies.first()?.verdict.allowed));
     }
 }
 

@@ -87,10 +87,10 @@ impl Route {
             match self {
                 Self::RedisCell => redis_cell::decide(&batcher, asking, charges, key, &request)
                     .await
-                    .map(Reply::Decision),
+                    .map(Reply::from),
                 Self::Counter => fixed_window::decide(link, asking, charges, key, &request)
                     .await
-                    .map(Reply::Decision),
+                    .map(Reply::from),
                 Self::Log | Self::Script => {
                     sliding_window::carry_out(link, asking, clock, operation, (key, request)).await
                 }

@@ -43,7 +43,7 @@ pub(super) async fn carry_out(
         let log = look(&mut lent, clock, at, spare).await?;
         let Some(ticket) = back else {
             match decide(&mut lent, log, acquires).await? {
-                Attempt::Decided(verdict) => return Ok(Reply::Decision(verdict)),
+                Attempt::Decided(verdict) => return Ok(verdict.into()),
                 Attempt::Changed => {}
                 Attempt::Late(ticket) => back = Some(ticket),
             }
@@ -53,7 +53,11 @@ pub(super) async fn carry_out(
             continue;
         };
         if !acquires {
-            return Ok(Reply::Changed(is_changed));
+            let done = Verdict {
+                allowed: is_changed,
+                ..Verdict::refused()
+            };
+            return Ok(done.into());
         }
         (back, spare) = (None, spare * 2);
     }
