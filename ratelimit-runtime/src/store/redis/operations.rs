@@ -74,9 +74,8 @@ impl RedisStore {
             return Box::pin(carried_out).await;
         }
         let question = Question::new(operation, &request, own_time(clock)?);
-        let question = [(request.key(), question)];
-        let replies = client.servers.ask(&question, request.timeout_at()).await?;
-        replies.into_iter().next().ok_or_else(unexpected_reply)
+        let (servers, until) = (&client.servers, request.timeout_at());
+        servers.ask(request.key(), question, until).await
     }
 
     /// Decides by a known refusal, or asks.
@@ -156,7 +155,7 @@ impl RedisStore {
             return client.permits.acquire(permit.clone(), stack).await;
         }
         let until = requests.iter().filter_map(Request::timeout_at).min();
-        let replies = client.servers.ask(&stack, until).await?;
+        let replies = client.servers.ask_all(&stack, until).await?;
         let verdicts = replies.into_iter().map(|reply| reply.verdict);
         Ok(PermitVerdict::of_limits(verdicts.collect()))
     }

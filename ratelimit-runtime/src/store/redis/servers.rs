@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use redis::{Cmd, Value};
+use smallvec::SmallVec;
 use tokio::runtime::Handle;
 
-use super::batcher::{Batcher, Failure, Patience, ReplyFuture};
+use super::batcher::{Batcher, Failure, Patience};
 use super::cluster::{Cluster, slot_of};
+use super::errors::unexpected_reply;
 use super::link::{Link, LinkSettings, Sentinels, Upstream};
 use super::listing;
-use super::scripts::{KeyQuestion, load_all};
+use super::scripts::{KeyQuestion, Question, Reply, load_all};
 use super::settings::StoreSettings;
 use super::settings::deployment::Deployment;
 use super::settings::epochs::Epochs;
@@ -19,7 +21,8 @@ use crate::store::{Health, Page};
 /// The servers of a store, for one runtime.
 pub(crate) struct Servers {
     reached: Reached,
-    epochs: Epochs,
+    /// Count reconnections. After each, the server may have lost keys.
+    pub(crate) epochs: Epochs,
 }
 
 enum Reached {
@@ -71,22 +74,30 @@ impl Servers {
         }
     }
 
-    /// Asks a question about a key, or several on keys of one slot, which are charged all or none.
-    pub(crate) fn ask<'a>(
-        &'a self,
-        stack: &'a [KeyQuestion<'a>],
+    /// Asks a question about a key.
+    pub(crate) async fn ask(
+        &self,
+        key: &[u8],
+        question: Arc<Question>,
         patience: impl Into<Patience>,
-    ) -> ReplyFuture<'a> {
+    ) -> Result<Reply, StoreError> {
+        let replies = self.ask_all(&[(key, question)], patience).await?;
+        replies.into_iter().next().ok_or_else(unexpected_reply)
+    }
+
+    /// Asks questions on keys of one slot, which are charged all or none.
+    pub(crate) async fn ask_all(
+        &self,
+        stack: &[KeyQuestion<'_>],
+        patience: impl Into<Patience>,
+    ) -> Result<SmallVec<[Reply; 1]>, StoreError> {
+        debug_assert!(!stack.is_empty(), "a caller asks something");
+        let key = stack.first().map_or(&[][..], |(key, _)| *key);
         let patience = patience.into();
-        match &self.reached {
-            Reached::One(batcher) => batcher.ask(stack, patience, false),
-            Reached::Cluster(cluster) => {
-                debug_assert!(!stack.is_empty(), "a caller asks something");
-                let slot = stack.first().map_or(0, |(key, _)| slot_of(key));
-                let ask = move |batcher: Arc<Batcher>, asking| batcher.ask(stack, patience, asking);
-                ReplyFuture::Alone(Box::pin(async move { Ok(cluster.at(slot, ask).await?) }))
-            }
-        }
+        self.at(key, |batcher, asking| async move {
+            batcher.ask(stack, patience, asking).await
+        })
+        .await
     }
 
     /// Sends commands about a key to its server, and returns the reply to the last.
@@ -123,16 +134,6 @@ impl Servers {
             Reached::One(batcher) => listing::of_server(batcher, prefix, from).await,
             Reached::Cluster(cluster) => listing::of_cluster(cluster, prefix, from).await,
         }
-    }
-
-    /// The number of reconnections so far. After each, the server may have lost keys.
-    pub(crate) fn epoch(&self) -> u64 {
-        self.epochs.all()
-    }
-
-    /// The number of reconnections so far to the server of a key.
-    pub(crate) fn epoch_of(&self, key: &[u8]) -> u64 {
-        self.epochs.of(key)
     }
 
     /// A number that differs between the servers of keys; 0 if there is only one, or none is known.

@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 
 use crate::error::StoreError;
 use crate::store::redis::errors;
+use crate::store::redis::link::Lost;
 use crate::store::redis::scripts::{Reply, ScriptAnswer};
 
 /// The reason why a question has no answer.
@@ -25,6 +26,15 @@ impl From<Failure> for StoreError {
             Failure::Server(error) => errors::from_server(&error),
             Failure::Other(error) => error,
         }
+    }
+}
+
+/// The failure of a command without a reply, which may have been carried out.
+impl From<Lost> for Failure {
+    fn from(_: Lost) -> Self {
+        StoreError::unavailable("the connection to Redis ended before it replied")
+            .lost()
+            .into()
     }
 }
 

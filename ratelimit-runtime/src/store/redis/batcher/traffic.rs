@@ -7,7 +7,6 @@ use tokio::sync::Notify;
 
 use super::batch::MAX_QUESTIONS;
 use super::queue::Queue;
-use crate::error::StoreError;
 use crate::store::redis::link::{Connection, Link};
 
 /// While fewer callers than this wait for replies, each sends by itself.
@@ -69,12 +68,6 @@ impl Traffic {
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A connection, once sockets that have not been read for long are read.
-    pub(super) async fn connected(&self) -> Result<Arc<Connection>, StoreError> {
-        self.link.look().await;
-        self.link.connected().await
     }
 
     /// Ends a call with this number of callers.

@@ -10,7 +10,6 @@ use super::grants::{Grants, MOST_GRANTS};
 use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::store::redis::batcher::Patience;
-use crate::store::redis::errors::unexpected_reply;
 use crate::store::redis::scripts::{Operation, Question, Reply, own_time};
 use crate::store::redis::servers::Servers;
 use crate::{observe, pace};
@@ -89,9 +88,7 @@ impl Fetch {
     ) -> Result<Reply, StoreError> {
         let request = self.grant.request(units);
         let question = Question::new(operation, &request, own_time(clock)?);
-        let question = [(request.key(), question)];
-        let replies = servers.ask(&question, patience).await?;
-        replies.into_iter().next().ok_or_else(unexpected_reply)
+        servers.ask(request.key(), question, patience).await
     }
 }
 

@@ -89,8 +89,10 @@ impl Link {
         }
     }
 
-    /// The connection. Waits for the first attempt after a start or a loss, and for no other.
+    /// The connection, once its socket is read if that was long ago. Waits for the first attempt
+    /// after a start or a loss, and for no other.
     pub(crate) async fn connected(&self) -> Result<Arc<Connection>, StoreError> {
+        self.look().await;
         self.wait(|_| true).await
     }
 
