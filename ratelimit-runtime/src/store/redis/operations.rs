@@ -11,7 +11,7 @@ use super::RedisStore;
 use super::clients::Client;
 use super::cluster::slot_of;
 use super::errors::unexpected_reply;
-use super::known::Lookup;
+use super::known::{GrantsHeld, Lookup};
 use super::rules;
 use super::scriptless::Route;
 use super::scripts::{KeyQuestion, Operation, Question, Reply, own_time};
@@ -91,8 +91,11 @@ impl RedisStore {
     async fn ask(&self, request: Request<'_>, lookup: Lookup) -> Result<Verdict, StoreError> {
         let acquire = || self.carry_out(Operation::Acquire, request);
         let is_ahead = request.prefetch_us > 0;
-        let (mut held, asked) = (self.known.held(&request), is_ahead.then(Instant::now));
-        self.take_ahead(&request)?;
+        let (mut held, asked) = (GrantsHeld::new(), is_ahead.then(Instant::now));
+        if is_ahead {
+            held = self.known.held(request.key());
+            self.take_ahead(&request)?;
+        }
         let mut verdict = acquire().await?.verdict;
         if is_ahead && !verdict.allowed && !verdict.blocked {
             // Units may have come meanwhile, or be of a grant behind one that was too small.
@@ -102,7 +105,7 @@ impl RedisStore {
             }
             let is_refused_for = self.known.is_refused_for(&mut held, &request, &verdict);
             if is_refused_for && has_time(asked, request.timeout_at()) {
-                self.known.gave_back([held]).await;
+                self.known.gave_back(&held).await;
                 // Without another answer, it was refused.
                 verdict = acquire().await.map_or(verdict, |again| again.verdict);
             }
@@ -113,12 +116,11 @@ impl RedisStore {
     /// Takes units ahead, after a request that is about to be asked, if its key is busy and its
     /// server serves: by a task, which runs once this one waits.
     fn take_ahead(&self, request: &Request<'_>) -> Result<(), StoreError> {
-        if request.prefetch_us > 0
-            && self.route(request)? == Route::Script
+        if self.route(request)? == Route::Script
             && let Some(fetch) = self.known.fetch(request)
             && !self.is_away(request)
         {
-            fetch.spawn(&self.client()?.servers, self.settings.clock.as_ref());
+            fetch.spawn(&self.client()?.servers);
         }
         Ok(())
     }
@@ -203,14 +205,12 @@ impl Store for RedisStore {
 
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
         Answer::later(async move {
-            let on_their_way = self.known.on_their_way(request.key());
+            let held = self.known.held(request.key());
             let _voiding = self.known.voiding(request.key());
             // Units granted behind the reset would stay charged, and never be spent. A server that
             // is away resets nothing either.
             if !self.is_away(&request) {
-                for grant in on_their_way {
-                    grant.given_back().await;
-                }
+                self.known.gave_back(&held).await;
             }
             let key = self.route(&request)?.key(&request);
             let unlink = redis::cmd("UNLINK").arg(&key).take();
@@ -302,7 +302,7 @@ impl BuiltInStore for RedisStore {
             let lookups = self.known.lookups(requests);
             let ahead = requests.iter().any(|part| part.prefetch_us > 0);
             let held = requests.iter().filter(|_| ahead);
-            let mut held: Vec<_> = held.map(|part| self.known.held(part)).collect();
+            let mut held: Vec<_> = held.map(|part| self.known.held(part.key())).collect();
             let asked = ahead.then(Instant::now);
             let mut verdict = self.ask_all(permit.as_ref(), requests).await?;
             let mut is_refused_for = ahead && !verdict.is_acquired() && !verdict.is_full;
@@ -316,7 +316,7 @@ impl BuiltInStore for RedisStore {
             }
             let until = requests.iter().filter_map(Request::timeout_at).min();
             if is_refused_for && has_time(asked, until) {
-                self.known.gave_back(held).await;
+                self.known.gave_back(&held.concat()).await;
                 let again = self.ask_all(permit.as_ref(), requests).await;
                 verdict = again.unwrap_or(verdict);
             }
@@ -369,7 +369,7 @@ impl BuiltInStore for RedisStore {
     }
 
     fn give_back(&self) {
-        self.known.give_back();
+        self.known.give_back(&self.known.all_held());
     }
 
     fn health(&self, request: &Request<'_>) -> Health {
@@ -399,7 +399,7 @@ impl BuiltInStore for RedisStore {
             if let Some(client) = self.clients.own() {
                 client.permits.settled().await;
             }
-            self.known.settled().await;
+            self.known.gave_back(&self.known.all_held()).await;
             Ok(())
         })
     }

@@ -32,7 +32,8 @@ use once_cell::sync::OnceCell;
 
 pub(crate) use self::fetch::Fetch;
 pub(crate) use self::grant::Grant;
-use self::grants::{Grants, GrantsHeld, MOST_GRANTS};
+pub(crate) use self::grants::GrantsHeld;
+use self::grants::{Grants, MOST_GRANTS};
 use self::moment::{Moment, micros};
 use self::refusals::{Miss, Refusals};
 use crate::clock::Clock;
@@ -241,11 +242,11 @@ impl Known {
                 // Those who were woken are ready: behind them.
                 READY_TASKS_RUN.pass().await;
             }
-            let waiting = grant.wait();
+            let mut waiting = grant.waiting();
             if !is_away {
-                waiting.fetched().await;
+                grant.fetched(&mut waiting).await;
             }
-            let spent = waiting.spend(request.cost(), || grants.now(request.key()));
+            let spent = grant.spend(request.cost(), grants.now(request.key()));
             if spent.is_some() {
                 return spent;
             }
@@ -268,10 +269,12 @@ impl Known {
         Some(Fetch::new(grants, wanted))
     }
 
-    /// What is held of a request's key, before the server is asked.
-    pub(crate) fn held(&self, request: &Request<'_>) -> GrantsHeld {
-        let grants = self.grants.get().filter(|_| request.prefetch_us > 0);
-        grants.map_or_else(GrantsHeld::new, |grants| grants.held(request))
+    /// What is held of a key, before the server is asked.
+    pub(crate) fn held(&self, key: &[u8]) -> GrantsHeld {
+        let grants = self.grants.get();
+        let mut held = grants.map_or_else(GrantsHeld::new, |grants| grants.held(key));
+        held.retain(|grant| grant.owes() > 0);
+        held
     }
 
     /// `true` if a request may be refused for what is `held`, now or when the server was asked.
@@ -281,7 +284,7 @@ impl Known {
         request: &Request<'_>,
         refusal: &Verdict,
     ) -> bool {
-        for grant in self.held(request) {
+        for grant in self.held(request.key()) {
             if !held.iter().any(|other| Arc::ptr_eq(other, &grant)) {
                 held.push(grant);
             }
@@ -292,37 +295,24 @@ impl Known {
     }
 
     /// Gives back what is held, and waits until that is done.
-    pub(crate) async fn gave_back(&self, held: impl IntoIterator<Item = GrantsHeld>) {
-        let held: Vec<_> = held.into_iter().flatten().collect();
-        if let Some(grants) = self.grants.get() {
-            for grant in &held {
-                grants.end(grant);
-            }
-        }
+    pub(crate) async fn gave_back(&self, held: &[Arc<Grant>]) {
+        self.give_back(held);
         for grant in held {
             grant.given_back().await;
         }
     }
 
-    /// The grants of a key that are on their way to this runtime.
-    pub(crate) fn on_their_way(&self, key: &[u8]) -> Vec<Arc<Grant>> {
+    /// Gives back what is held, without waiting for that.
+    pub(crate) fn give_back(&self, held: &[Arc<Grant>]) {
+        if let Some(grants) = self.grants.get() {
+            held.iter().for_each(|grant| grants.end(grant));
+        }
+    }
+
+    /// All units taken ahead, on all runtimes.
+    pub(crate) fn all_held(&self) -> Vec<Arc<Grant>> {
         let grants = self.grants.get();
-        grants.map_or_else(Vec::new, |grants| grants.on_their_way(key))
-    }
-
-    /// Gives back all units taken ahead, without waiting for that.
-    pub(crate) fn give_back(&self) {
-        if let Some(grants) = self.grants.get() {
-            grants.void_all();
-        }
-    }
-
-    /// Gives back all units taken ahead, and waits until none is being spent or given back.
-    pub(crate) async fn settled(&self) {
-        if let Some(grants) = self.grants.get() {
-            grants.void_all();
-            grants.ended().await;
-        }
+        grants.map_or_else(Vec::new, |grants| grants.all())
     }
 
     /// Must be held by an operation that changes a key. Dropping it drops the key's refusals, also
@@ -360,7 +350,8 @@ pub struct Changing<'a> {
 impl Changing<'_> {
     fn void_grants(&self) {
         if let Some(grants) = self.known.grants.get().filter(|_| self.voids) {
-            grants.void(self.key);
+            let held = grants.held(self.key);
+            held.iter().for_each(|grant| grants.end(grant));
         }
     }
 }
