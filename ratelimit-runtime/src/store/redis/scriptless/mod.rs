@@ -83,15 +83,15 @@ impl Route {
         );
         debug_assert!(self != Self::Script, "a script is no way without scripts");
         let run = |batcher: Arc<Batcher>, asking| async move {
-            let link = batcher.link();
             match self {
                 Self::RedisCell => redis_cell::decide(&batcher, asking, charges, key, &request)
                     .await
                     .map(Reply::from),
-                Self::Counter => fixed_window::decide(link, asking, charges, key, &request)
+                Self::Counter => fixed_window::decide(&batcher, asking, charges, key, &request)
                     .await
                     .map(Reply::from),
                 Self::Log | Self::Script => {
+                    let link = batcher.link();
                     sliding_window::carry_out(link, asking, clock, operation, (key, request)).await
                 }
             }
