@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
-use redis::Cmd;
+use redis::Pipeline;
 
 use super::connection::Connection;
 use super::upstream::Upstream;
@@ -29,7 +29,7 @@ pub(crate) struct LinkSettings {
     pub(crate) reconnected: OnConnection,
     /// Commands that each new connection sends before calls use it, such as those that load
     /// scripts. An error in reply does not matter.
-    pub(crate) greeting: Arc<[Cmd]>,
+    pub(crate) greeting: Arc<Pipeline>,
 }
 
 /// The status of a link for callers.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use redis::Cmd;
+use redis::Pipeline;
 
 use super::connect::{Connected, connect};
 use super::sentinel::Sentinels;
@@ -34,7 +34,7 @@ impl Upstream {
         }
     }
 
-    pub(super) async fn connect(&self, greeting: &[Cmd]) -> Result<Connected, StoreError> {
+    pub(super) async fn connect(&self, greeting: &Pipeline) -> Result<Connected, StoreError> {
         match self {
             Self::Server(server) => connect(server, greeting).await,
             Self::Sentinels(sentinels) => sentinels.connect_to_master(greeting).await,
