@@ -152,7 +152,10 @@ impl RedisStore {
         permit: Option<&PermitRequest>,
         requests: &[Request<'_>],
     ) -> Result<PermitVerdict, StoreError> {
-        let (client, stack) = (self.client()?, self.stack(requests)?);
+        let (client, now) = (self.client()?, own_time(self.clock())?);
+        let question = |request| Question::new(Operation::Acquire, request, now);
+        let stack = requests.iter().map(|part| (part.key(), question(part)));
+        let stack: Vec<KeyQuestion<'_>> = stack.collect();
         if let Some(permit) = permit {
             return client.permits.acquire(permit.clone(), stack).await;
         }
@@ -160,18 +163,6 @@ impl RedisStore {
         let replies = client.servers.ask_all(&stack, until).await?;
         let verdicts = replies.into_iter().map(|reply| reply.verdict);
         Ok(PermitVerdict::of_limits(verdicts.collect()))
-    }
-
-    /// The questions that charge these requests.
-    fn stack<'a>(&self, requests: &[Request<'a>]) -> Result<Vec<KeyQuestion<'a>>, StoreError> {
-        let now = own_time(self.clock())?;
-        let question = |request: &Request<'a>| {
-            (
-                request.key(),
-                Question::new(Operation::Acquire, request, now),
-            )
-        };
-        Ok(requests.iter().map(question).collect())
     }
 }
 

@@ -1,12 +1,13 @@
 //! [`Servers`]: the links, batchers and slot map of one tokio runtime, and the server of each key.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use redis::{Cmd, Value};
 use smallvec::SmallVec;
 use tokio::runtime::Handle;
 
-use super::batcher::{Batcher, Failure, Patience};
+use super::batcher::{Batcher, Failure};
 use super::cluster::{Cluster, slot_of};
 use super::errors::unexpected_reply;
 use super::link::{Link, LinkSettings, Sentinels, Upstream};
@@ -74,14 +75,14 @@ impl Servers {
         }
     }
 
-    /// Asks a question about a key.
+    /// Asks a question about a key, which is not sent after `until`.
     pub(crate) async fn ask(
         &self,
         key: &[u8],
         question: Arc<Question>,
-        patience: impl Into<Patience>,
+        until: Option<Instant>,
     ) -> Result<Reply, StoreError> {
-        let replies = self.ask_all(&[(key, question)], patience).await?;
+        let replies = self.ask_all(&[(key, question)], until).await?;
         replies.into_iter().next().ok_or_else(unexpected_reply)
     }
 
@@ -89,13 +90,12 @@ impl Servers {
     pub(crate) async fn ask_all(
         &self,
         stack: &[KeyQuestion<'_>],
-        patience: impl Into<Patience>,
+        until: Option<Instant>,
     ) -> Result<SmallVec<[Reply; 1]>, StoreError> {
         debug_assert!(!stack.is_empty(), "a caller asks something");
         let key = stack.first().map_or(&[][..], |(key, _)| *key);
-        let patience = patience.into();
         self.at(key, |batcher, asking| async move {
-            batcher.ask(stack, patience, asking).await
+            batcher.ask(stack, until, asking).await
         })
         .await
     }

@@ -57,31 +57,6 @@ pub(super) struct Caller {
     pub(super) on: Option<Instant>,
 }
 
-/// How long questions wait to be sent.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Patience {
-    Until(Instant),
-    /// Until a server serves, whichever that is then.
-    Endless,
-    /// While the connection lasts that there is now: the next one may lead to another server.
-    Connection,
-}
-
-impl Patience {
-    pub(crate) fn until(self) -> Option<Instant> {
-        match self {
-            Self::Until(until) => Some(until),
-            Self::Endless | Self::Connection => None,
-        }
-    }
-}
-
-impl From<Option<Instant>> for Patience {
-    fn from(until: Option<Instant>) -> Self {
-        until.map_or(Self::Endless, Self::Until)
-    }
-}
-
 /// When a batch is sent, and when its connection began.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Departure {

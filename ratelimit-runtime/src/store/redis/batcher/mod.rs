@@ -32,7 +32,7 @@ use super::link::{Link, LinkStatus, Lost, Published};
 use super::scripts::KeyQuestion;
 use crate::pace::{CALLERS_RETURN, READY_TASKS_RUN};
 
-pub(crate) use self::caller::{Failure, Patience};
+pub(crate) use self::caller::Failure;
 
 /// Group commit on one link.
 pub(crate) struct Batcher {
@@ -64,15 +64,14 @@ impl Batcher {
     }
 
     /// Asks a question about a key, or several on keys of one slot, which are charged all or none.
-    /// They are not sent if they are still queued when their `patience` ends, or if the future is
-    /// dropped.
+    /// They are not sent if they are still queued at `until`, or if the future is dropped.
     ///
     /// `asking` sends them by themselves, behind an `ASKING`, which lets a node answer for a slot
     /// that moves to it.
     pub(crate) async fn ask(
         &self,
         stack: &[KeyQuestion<'_>],
-        patience: Patience,
+        until: Option<Instant>,
         asking: bool,
     ) -> Replies {
         let call = if asking {
@@ -80,7 +79,7 @@ impl Batcher {
             let mut state = self.traffic.state();
             OpenCall::begin(&self.traffic, &mut state, None, connection, Instant::now())
         } else {
-            match self.accept(stack, patience)? {
+            match self.accept(stack, until)? {
                 Accepted::Alone(call) => call,
                 Accepted::Queued(answer) => return answer.await.map_err(|_| Lost)?,
             }
@@ -119,10 +118,14 @@ impl Batcher {
 
     /// Accepts a caller, which sends by itself or waits. The status is read under the lock under
     /// which queued callers are removed to fail: a later caller sees the new status.
-    fn accept(&self, stack: &[KeyQuestion<'_>], patience: Patience) -> Result<Accepted, Failure> {
+    fn accept(
+        &self,
+        stack: &[KeyQuestion<'_>],
+        until: Option<Instant>,
+    ) -> Result<Accepted, Failure> {
         let traffic = &self.traffic;
-        let until = patience.until();
-        let is_bound = matches!(patience, Patience::Connection);
+        // The next connection may lead to another server.
+        let is_bound = stack.iter().any(|(_, question)| question.gives_back());
         let mut on = None;
         let mut state = traffic.state();
         match traffic.link.status() {

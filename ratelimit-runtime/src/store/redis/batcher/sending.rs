@@ -25,10 +25,8 @@ pub(super) fn foreign(connection: &Connection) -> Failure {
 /// A call in flight, which is about to be sent or was sent.
 pub(super) struct OpenCall {
     traffic: Arc<Traffic>,
-    /// The number of callers that the call carries.
-    callers: usize,
-    /// `true` if its only caller sends by itself.
-    is_lone: bool,
+    /// The number of callers from the queue; `None` for one that sends by itself.
+    queued: Option<usize>,
     connection: Arc<Connection>,
     sent: Instant,
     is_answered: bool,
@@ -43,13 +41,11 @@ impl OpenCall {
         on: Arc<Connection>,
         sent: Instant,
     ) -> Self {
-        let (callers, is_lone) = (queued.unwrap_or(1), queued.is_none());
-        state.callers += callers;
-        state.in_flight += usize::from(!is_lone);
+        state.callers += queued.unwrap_or(1);
+        state.in_flight += usize::from(queued.is_some());
         Self {
             traffic: Arc::clone(traffic),
-            callers,
-            is_lone,
+            queued,
             connection: on,
             sent,
             is_answered: false,
@@ -98,17 +94,17 @@ impl Drop for OpenCall {
     /// order: a task waits for that to a PING behind the call, and tells the link if it is late.
     fn drop(&mut self) {
         if self.is_answered {
-            return self.traffic.answered(self.callers, self.is_lone);
+            return self.traffic.answered(self.queued);
         }
         let (traffic, connection) = (Arc::clone(&self.traffic), Arc::clone(&self.connection));
-        let (callers, is_lone, sent) = (self.callers, self.is_lone, self.sent);
+        let (queued, sent) = (self.queued, self.sent);
         self.traffic.runtime.spawn(async move {
             let ping = redis::cmd("PING");
             let reply = connection.send(&ping, Instant::now());
             let _ = connection
                 .awaited(sent, traffic.link.timeout(), reply)
                 .await;
-            traffic.answered(callers, is_lone);
+            traffic.answered(queued);
         });
     }
 }

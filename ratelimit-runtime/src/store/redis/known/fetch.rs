@@ -8,7 +8,6 @@ use tokio::sync::watch;
 use super::grant::Grant;
 use super::grants::{Grants, MOST_GRANTS};
 use crate::error::StoreError;
-use crate::store::redis::batcher::Patience;
 use crate::store::redis::scripts::{Operation, Question, Reply, own_time};
 use crate::store::redis::servers::Servers;
 use crate::{observe, pace};
@@ -40,7 +39,7 @@ impl Fetch {
     async fn run(self, servers: Arc<Servers>) {
         let (grants, grant) = (&self.grants, &self.grant);
         let (sent, operation) = (grants.now(&grant.of.key), Operation::Grant(grant.lease));
-        let granted = self.ask(&servers, operation, grant.wanted, Patience::Endless);
+        let granted = self.ask(&servers, operation, grant.wanted);
         let Ok(reply) = granted.await else {
             return;
         };
@@ -61,7 +60,7 @@ impl Fetch {
         let mut given_back = 0;
         if let Some(granted) = grant.owed(grants.now(&grant.of.key).epoch) {
             let operation = Operation::GiveBack(granted);
-            let answer = self.ask(&servers, operation, left, Patience::Connection);
+            let answer = self.ask(&servers, operation, left);
             given_back = answer.await.map_or(0, |_| left);
         }
         observe::prefetched(reply.granted().units, left, given_back);
@@ -72,12 +71,11 @@ impl Fetch {
         servers: &Servers,
         operation: Operation,
         units: u64,
-        patience: Patience,
     ) -> Result<Reply, StoreError> {
         let request = self.grant.request(units);
         let now = own_time(self.grants.clock.as_deref())?;
         let question = Question::new(operation, &request, now);
-        servers.ask(request.key(), question, patience).await
+        servers.ask(request.key(), question, None).await
     }
 }
 

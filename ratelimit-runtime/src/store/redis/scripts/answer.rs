@@ -4,7 +4,7 @@
 use redis::{ServerError, Value};
 use rmp::{Marker, decode};
 
-use super::question::{CallQuestion, Granted, LimitsSubject, Operation, Subject, double};
+use super::question::{CallQuestion, Granted, Operation, double};
 use super::script::lua;
 use crate::store::{Settled, Verdict};
 
@@ -111,9 +111,7 @@ impl ScriptAnswer {
         let all_admitted = |remaining, reset| (callers, 0, [remaining, 0, reset, now, 0]);
         let (admitted, limit_index, numbers) = match (head, counts.as_chunks::<8>()) {
             ([], ([number], [])) => {
-                let Subject::Limits(subject) = &question.subject else {
-                    return None;
-                };
+                let subject = question.subject.as_ref()?;
                 let read = lua(subject.algorithm).number;
                 let (remaining, reset) = read(subject.limits.first()?, count(*number)?, now);
                 all_admitted(remaining, reset)
@@ -131,17 +129,12 @@ impl ScriptAnswer {
             }
             _ => return None,
         };
-        let (cost, is_log, is_grant) = match &question.subject {
-            Subject::Limits(LimitsSubject {
-                operation: Operation::Grant(_),
-                ..
-            }) => (0, false, true),
-            Subject::Limits(subject) => (subject.cost, subject.algorithm.row().is_log, false),
-            Subject::Permit => (0, false, false),
+        let (cost, is_log) = match &question.subject {
+            Some(subject) if matches!(subject.operation, Operation::Grant(_)) => (0, false),
+            _ if admitted > callers => return None,
+            Some(subject) => (subject.cost, subject.algorithm.row().is_log),
+            None => (0, false),
         };
-        if admitted > callers && !is_grant {
-            return None;
-        }
         let [remaining, second, reset_after_us, ticket, blocked_until] = numbers;
         Some(Self {
             admitted,
