@@ -213,7 +213,7 @@ impl Known {
         for ((request, lookup), verdict) in requests.iter().zip(lookups).zip(verdicts) {
             let is_of = |other: &&Request<'_>| other.key() == request.key();
             if is_charged {
-                self.refusals.forget_of(lookup.0.hash, request.key());
+                let _ = self.note_decision(request, lookup, *verdict);
             } else if requests.iter().filter(is_of).count() == 1 {
                 // A key that stands twice is refused for the cost of both.
                 let _ = self.note_look(request, lookup, *verdict);
