@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use super::batcher::{Batcher, Failure};
 use super::cluster::{Cluster, slot_of};
 use super::errors::unexpected_reply;
-use super::link::{Link, LinkSettings, Sentinels, Upstream};
+use super::link::{Link, LinkSettings, Sentinels};
 use super::listing;
 use super::scripts::{KeyQuestion, Question, Reply, load_all};
 use super::settings::StoreSettings;
@@ -35,18 +35,15 @@ enum Reached {
 impl Servers {
     /// The servers of a store, connecting on `runtime`.
     pub(crate) fn start(settings: &StoreSettings, runtime: &Handle) -> Self {
-        let server = settings.server.clone();
-        let upstream = match &settings.deployment {
-            Deployment::Standalone | Deployment::Cluster(_) => {
-                Upstream::Server(Arc::new(server.clone()))
-            }
-            Deployment::Sentinel(names) => {
-                Upstream::Sentinels(Arc::new(Sentinels::new(names.clone(), server.clone())))
-            }
+        let server = &settings.server;
+        let sentinels = match &settings.deployment {
+            Deployment::Standalone | Deployment::Cluster(_) => None,
+            Deployment::Sentinel(names) => Some(Sentinels::new(names.clone(), server.clone())),
         };
         let epochs = settings.epochs.clone();
         let link = LinkSettings {
-            upstream,
+            server: Arc::new(server.clone()),
+            sentinels: sentinels.map(Arc::new),
             timeout_us: Arc::clone(&settings.timeout_us),
             reconnected: Arc::new(move || epochs.begin()),
             greeting: if settings.mode.runs_scripts() {
@@ -61,7 +58,7 @@ impl Servers {
                 let of_slots = settings.mode.runs_scripts();
                 let epochs = of_slots.then(|| settings.epochs.clone());
                 let seeds = seeds.clone();
-                Reached::Cluster(Cluster::new(seeds, server, link, epochs, runtime))
+                Reached::Cluster(Cluster::new(seeds, link, epochs, runtime))
             }
             _ => Reached::One(Batcher::start(
                 Arc::new(Link::start(link, runtime)),

@@ -26,13 +26,11 @@ mod sentinel;
 mod status;
 mod stream;
 mod upkeep;
-mod upstream;
 
 pub(crate) use self::connect::log_in;
 pub(crate) use self::connection::{Connection, KeyTurns, Lost};
 pub(crate) use self::sentinel::Sentinels;
 pub(crate) use self::status::{LinkSettings, LinkStatus, OnConnection, Published};
-pub(crate) use self::upstream::Upstream;
 
 /// One server for one runtime. Dropping it ends its task.
 pub(crate) struct Link {
