@@ -171,15 +171,8 @@ impl Grant {
         } else {
             now.time
         };
-        let opened = |left| (left < OVER).then_some(units);
-        if self
-            .left
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, opened)
-            .is_err()
-        {
-            // It was over before it came.
-            self.left.store(OVER + units, Ordering::Relaxed);
-        }
+        // It may be over before it came.
+        self.left.fetch_add(units, Ordering::Relaxed);
         // After the units, without which it would look used up.
         let is_first = self
             .taken
