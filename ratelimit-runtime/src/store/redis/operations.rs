@@ -11,7 +11,6 @@ use super::RedisStore;
 use super::clients::Client;
 use super::cluster::slot_of;
 use super::errors::unexpected_reply;
-use super::known::{GrantsHeld, Lookup};
 use super::rules;
 use super::scriptless::Route;
 use super::scripts::{KeyQuestion, Operation, Question, Reply, own_time};
@@ -78,29 +77,34 @@ impl RedisStore {
         servers.ask(request.key(), question, until).await
     }
 
-    /// Decides by a known refusal, or asks.
-    async fn decide(&self, request: Request<'_>) -> Result<Verdict, StoreError> {
-        match self.known.look_up(&request, || self.is_away(&request)) {
-            Ok(refusal) => Ok(refusal),
-            Err(lookup) => self.ask(request, lookup).await,
+    /// Decides a request with `prefetch`: by units taken ahead or a known refusal, else asks, and
+    /// takes units ahead if the key is busy. Units that this store holds do not refuse its own
+    /// call: they are given back, and it asks again.
+    async fn acquire_ahead(&self, request: Request<'_>) -> Result<Verdict, StoreError> {
+        // Callers that are admitted again and again wait for nothing else.
+        pace::give_way().await;
+        let is_away = || self.is_away(&request);
+        let spend = || self.known.spend_in_turn(&request, is_away);
+        if let Some(admission) = spend().await {
+            return Ok(admission);
         }
-    }
-
-    /// Asks the server to decide, and takes units ahead if the key is busy. Units that this store
-    /// holds do not refuse its own call: they are given back, and it asks again.
-    async fn ask(&self, request: Request<'_>, lookup: Lookup) -> Result<Verdict, StoreError> {
+        let lookup = match self.known.look_up(&request, is_away) {
+            Ok(refusal) => return Ok(refusal),
+            Err(lookup) => lookup,
+        };
         let acquire = || self.carry_out(Operation::Acquire, request);
-        let is_ahead = request.prefetch_us > 0;
-        let (mut held, asked) = (GrantsHeld::new(), is_ahead.then(Instant::now));
-        if is_ahead {
-            held = self.known.held(request.key());
-            self.take_ahead(&request)?;
+        let (mut held, asked) = (self.known.held(request.key()), Instant::now());
+        if self.route(&request)? == Route::Script
+            && let Some(fetch) = self.known.fetch(&request)
+            && !is_away()
+        {
+            // By a task, which runs once this one waits: behind the request.
+            fetch.spawn(&self.client()?.servers);
         }
         let mut verdict = acquire().await?.verdict;
-        if is_ahead && !verdict.allowed && !verdict.blocked {
+        if !verdict.allowed && !verdict.blocked {
             // Units may have come meanwhile, or be of a grant behind one that was too small.
-            let is_away = self.is_away(&request);
-            if let Some(admission) = self.known.spend_in_turn(&request, is_away).await {
+            if let Some(admission) = spend().await {
                 return Ok(admission);
             }
             let is_refused_for = self.known.is_refused_for(&mut held, &request, &verdict);
@@ -111,18 +115,6 @@ impl RedisStore {
             }
         }
         Ok(self.known.note_decision(&request, lookup, verdict))
-    }
-
-    /// Takes units ahead, after a request that is about to be asked, if its key is busy and its
-    /// server serves: by a task, which runs once this one waits.
-    fn take_ahead(&self, request: &Request<'_>) -> Result<(), StoreError> {
-        if self.route(request)? == Route::Script
-            && let Some(fetch) = self.known.fetch(request)
-            && !self.is_away(request)
-        {
-            fetch.spawn(&self.client()?.servers);
-        }
-        Ok(())
     }
 
     /// Carries out an operation by hand, which voids units taken ahead. `true` if it has changed
@@ -168,20 +160,15 @@ impl RedisStore {
 
 impl Store for RedisStore {
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        if self.known.has_grant(&request) {
-            // Callers that are admitted again and again wait for nothing else.
-            return Answer::later(async move {
-                pace::give_way().await;
-                let is_away = self.is_away(&request);
-                match self.known.spend_in_turn(&request, is_away).await {
-                    Some(admission) => Ok(admission),
-                    None => self.decide(request).await,
-                }
-            });
+        if request.prefetch_us > 0 {
+            return Answer::later(self.acquire_ahead(request));
         }
         match self.known.look_up(&request, || self.is_away(&request)) {
             Ok(refusal) => Answer::ready(Ok(refusal)),
-            Err(lookup) => Answer::later(self.ask(request, lookup)),
+            Err(lookup) => Answer::later(async move {
+                let decided = self.carry_out(Operation::Acquire, request).await?;
+                Ok(self.known.note_decision(&request, lookup, decided.verdict))
+            }),
         }
     }
 
@@ -264,9 +251,8 @@ impl Store for RedisStore {
 
 /// `true` if there is time to give units back and to ask again, where a question takes as long as
 /// the one that was `asked` then.
-fn has_time(asked: Option<Instant>, until: Option<Instant>) -> bool {
-    let ends = asked.map(|asked| Instant::now() + 3 * asked.elapsed());
-    until.is_none_or(|until| ends.is_none_or(|ends| ends <= until))
+fn has_time(asked: Instant, until: Option<Instant>) -> bool {
+    until.is_none_or(|until| Instant::now() + 3 * asked.elapsed() <= until)
 }
 
 /// The most keys that one script decides together, which names each by a byte, from 1.
@@ -294,7 +280,7 @@ impl BuiltInStore for RedisStore {
             let ahead = requests.iter().any(|part| part.prefetch_us > 0);
             let held = requests.iter().filter(|_| ahead);
             let mut held: Vec<_> = held.map(|part| self.known.held(part.key())).collect();
-            let asked = ahead.then(Instant::now);
+            let asked = Instant::now();
             let mut verdict = self.ask_all(permit.as_ref(), requests).await?;
             let mut is_refused_for = ahead && !verdict.is_acquired() && !verdict.is_full;
             let parts = requests.iter().zip(&verdict.verdicts);

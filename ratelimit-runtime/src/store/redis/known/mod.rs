@@ -32,8 +32,7 @@ use once_cell::sync::OnceCell;
 
 pub(crate) use self::fetch::Fetch;
 pub(crate) use self::grant::Grant;
-pub(crate) use self::grants::GrantsHeld;
-use self::grants::{Grants, MOST_GRANTS};
+use self::grants::{Grants, GrantsHeld, MOST_GRANTS};
 use self::moment::{Moment, micros};
 use self::refusals::{Miss, Refusals};
 use crate::clock::Clock;
@@ -221,18 +220,12 @@ impl Known {
         }
     }
 
-    /// `true` if a grant has, or may get, units for the request.
-    pub(crate) fn has_grant(&self, request: &Request<'_>) -> bool {
-        let grants = self.grants.get().filter(|_| request.prefetch_us > 0);
-        grants.is_some_and(|grants| grants.of(request).is_some())
-    }
-
     /// The admission of a request by units taken ahead. Units on their way are awaited, which takes
     /// no longer than asking, unless the server of the key is away.
     pub(crate) async fn spend_in_turn(
         &self,
         request: &Request<'_>,
-        is_away: bool,
+        is_away: impl Fn() -> bool,
     ) -> Option<Verdict> {
         let grants = self.grants.get()?;
         // Where one is used up meanwhile, another caller may be fetching the next one.
@@ -243,7 +236,7 @@ impl Known {
                 READY_TASKS_RUN.pass().await;
             }
             let mut waiting = grant.waiting();
-            if !is_away {
+            if !is_away() {
                 grant.fetched(&mut waiting).await;
             }
             let spent = grant.spend(request.cost(), grants.now(request.key()));
