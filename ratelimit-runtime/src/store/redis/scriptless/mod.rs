@@ -84,19 +84,19 @@ impl Route {
         debug_assert!(self != Self::Script, "a script is no way without scripts");
         let run = |batcher: Arc<Batcher>, asking| async move {
             match self {
-                Self::RedisCell => redis_cell::decide(&batcher, asking, charges, key, &request)
-                    .await
-                    .map(Reply::from),
-                Self::Counter => fixed_window::decide(&batcher, asking, charges, key, &request)
-                    .await
-                    .map(Reply::from),
+                Self::RedisCell => {
+                    redis_cell::decide(&batcher, asking, charges, key, &request).await
+                }
+                Self::Counter => {
+                    fixed_window::decide(&batcher, asking, charges, key, &request).await
+                }
                 Self::Log | Self::Script => {
-                    let link = batcher.link();
-                    sliding_window::carry_out(link, asking, clock, operation, (key, request)).await
+                    let (link, at) = (batcher.link(), (key, request));
+                    sliding_window::carry_out(link, asking, clock, operation, at).await
                 }
             }
         };
-        servers.at(key, run).await
+        servers.at(key, run).await.map(Reply::from)
     }
 }
 
