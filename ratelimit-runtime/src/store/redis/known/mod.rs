@@ -298,7 +298,9 @@ impl Known {
     /// Gives back what is held, without waiting for that.
     pub(crate) fn give_back(&self, held: &[Arc<Grant>]) {
         if let Some(grants) = self.grants.get() {
-            held.iter().for_each(|grant| grants.end(grant));
+            for grant in held {
+                grants.end(grant);
+            }
         }
     }
 
@@ -343,8 +345,7 @@ pub struct Changing<'a> {
 impl Changing<'_> {
     fn void_grants(&self) {
         if let Some(grants) = self.known.grants.get().filter(|_| self.voids) {
-            let held = grants.held(self.key);
-            held.iter().for_each(|grant| grants.end(grant));
+            self.known.give_back(&grants.held(self.key));
         }
     }
 }
