@@ -128,16 +128,6 @@ impl RedisStore {
         Ok(self.carry_out(operation, request).await?.verdict.allowed)
     }
 
-    /// Carries out an operation that changes a key.
-    async fn change(
-        &self,
-        operation: Operation,
-        request: Request<'_>,
-    ) -> Result<Reply, StoreError> {
-        let _changing = self.known.changing(request.key());
-        self.carry_out(operation, request).await
-    }
-
     /// Asks the server for a permit, and to charge all requests.
     async fn ask_all(
         &self,
@@ -211,7 +201,10 @@ impl Store for RedisStore {
         actual_cost: u64,
     ) -> Answer<'a, Settled> {
         let operation = Operation::Settle(ticket, actual_cost.min(Limit::MAX_COUNT));
-        Answer::later(async move { Ok(self.change(operation, request).await?.settled()) })
+        Answer::later(async move {
+            let _changing = self.known.changing(request.key());
+            Ok(self.carry_out(operation, request).await?.settled())
+        })
     }
 
     fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {

@@ -115,7 +115,7 @@ impl Servers {
         F: Future<Output = Result<T, Failure>>,
     {
         match &self.reached {
-            Reached::One(batcher) => ask(Arc::clone(batcher), false).await.map_err(Into::into),
+            Reached::One(batcher) => Ok(ask(Arc::clone(batcher), false).await?),
             // Large, and most stores are no cluster.
             Reached::Cluster(cluster) => Box::pin(cluster.at(slot_of(key), ask)).await,
         }
