@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{Cmd, ErrorKind, Value, cmd};
+use redis::{Cmd, ErrorKind, Pipeline, Value, cmd};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::connection::Connection;
@@ -28,17 +28,13 @@ pub(super) type Connected = (Connection, Probed);
 /// Connects, logs in, asks the server for its state, and sends the greeting.
 pub(super) async fn connect(
     server: &Arc<Server>,
-    greeting: &[Cmd],
+    greeting: &Pipeline,
 ) -> Result<Connected, StoreError> {
     let connection = log_in(server).await?;
     let greet = async {
         let probed = probe(&connection).await?;
         if !greeting.is_empty() {
-            let mut pipeline = redis::pipe();
-            for command in greeting {
-                pipeline.add_command(command.clone());
-            }
-            connection.ask(&pipeline).await?;
+            connection.ask(greeting).await?;
         }
         Ok(probed)
     };

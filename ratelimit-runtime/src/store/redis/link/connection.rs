@@ -229,17 +229,9 @@ impl Connection {
         }
     }
 
-    /// Makes the link doubtful, because a call sent at `sent` has waited for a timeout, unless a
-    /// command sent later was answered.
-    fn late(&self, sent: Instant) {
-        if self.answered.load(Relaxed) <= self.micros(sent) {
-            self.doubted.notify_one();
-        }
-    }
-
-    /// Waits for the reply to a call sent at `sent`, however long that takes. After `time` the call
-    /// is [`late`](Self::late): if the caller drops this at a limiter's timeout, `time` has to be
-    /// less, half of it.
+    /// Waits for the reply to a call sent at `sent`, however long that takes. After `time` the link
+    /// is doubtful, unless a command sent later was answered: if the caller drops this at a
+    /// limiter's timeout, `time` has to be less, half of it.
     pub(crate) async fn awaited<T>(
         &self,
         sent: Instant,
@@ -250,7 +242,9 @@ impl Connection {
         if let Ok(reply) = pace::timeout_at((sent + time).into(), reply.as_mut()).await {
             return reply;
         }
-        self.late(sent);
+        if self.answered.load(Relaxed) <= self.micros(sent) {
+            self.doubted.notify_one();
+        }
         reply.await
     }
 

@@ -12,7 +12,7 @@ use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use redis::{Cmd, Value, from_redis_value_ref};
+use redis::{Pipeline, Value, from_redis_value_ref};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -91,7 +91,7 @@ impl Sentinels {
 
     pub(super) async fn connect_to_master(
         &self,
-        greeting: &[Cmd],
+        greeting: &Pipeline,
     ) -> Result<Connected, StoreError> {
         let connect =
             async |master: &TcpAddress| match connect(&Arc::new(self.master.at(master)), greeting)
@@ -165,7 +165,9 @@ impl Sentinels {
     /// `true` if the server at this address takes itself for a master; `None` if it is not reached.
     /// A sentinel may have been set up wrong, or have missed a fail-over.
     async fn is_master(&self, at: &TcpAddress) -> Option<bool> {
-        let (_, probed) = connect(&Arc::new(self.master.at(at)), &[]).await.ok()?;
+        let (_, probed) = connect(&Arc::new(self.master.at(at)), &Pipeline::new())
+            .await
+            .ok()?;
         Some(!matches!(probed, Probed::Replica))
     }
 

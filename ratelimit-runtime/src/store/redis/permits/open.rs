@@ -112,7 +112,7 @@ impl OpenPermits {
     /// released whatever the answer is. That arrives long before the lease ends. Returns the
     /// permits of the key [to release](Self::releases_of).
     pub(super) fn add(&mut self, request: &PermitRequest, now: Instant) -> Vec<String> {
-        let epoch = self.servers.epoch_of(&request.key);
+        let epoch = self.servers.epochs.of(&request.key);
         self.permits.insert(
             request.id,
             HeldPermit {
@@ -295,7 +295,7 @@ impl OpenPermits {
     pub(super) fn renew_lost(&mut self, now: Instant) {
         let mut lost = Vec::new();
         for (id, permit) in &mut self.permits {
-            let epoch = self.servers.epoch_of(&permit.request.key);
+            let epoch = self.servers.epochs.of(&permit.request.key);
             if std::mem::replace(&mut permit.epoch, epoch) != epoch && permit.due.is_some() {
                 lost.push(*id);
             }

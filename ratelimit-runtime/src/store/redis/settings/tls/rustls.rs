@@ -15,7 +15,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use crate::error::StoreError;
 
 /// The trusted authorities, and the client's certificate.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct Tls {
     /// The trusted authorities; `None` for those of the platform.
     authorities: Option<Arc<RootCertStore>>,
@@ -31,11 +31,7 @@ pub(crate) struct Tls {
     reason = "without the feature there is none"
 )]
 pub(crate) fn platform() -> Option<Tls> {
-    Some(Tls {
-        authorities: None,
-        identity: None,
-        config: Arc::default(),
-    })
+    Some(Tls::default())
 }
 
 impl Tls {
