@@ -8,42 +8,46 @@ use std::sync::atomic::Ordering::Relaxed;
 use arc_swap::ArcSwapOption;
 
 use super::bound::{BoundPolicy, BoundRule, Origin};
-use super::state::{Engine, PolicyUse};
+use super::state::Engine;
 use crate::error::RateLimitError;
 use crate::key::RenderedKinds;
+use crate::observe;
 use crate::rule::{self, Rule};
-use crate::store::BuiltInStore as _;
+use crate::store::{BuiltInStore as _, Reserves};
 
 impl Engine {
-    /// The bound form of a rule, if this limiter was the first to use it and its policies are
-    /// unchanged.
+    /// The bound form of a rule for calls that reserve like this, if this limiter was the first to
+    /// use it so, and its policies are unchanged.
     #[inline]
-    pub(crate) fn first_look<'r>(&self, rule: &'r Rule) -> Option<&'r Arc<BoundRule>> {
+    pub(crate) fn first_look<'r>(
+        &self,
+        rule: &'r Rule,
+        reserves: Reserves,
+    ) -> Option<&'r Arc<BoundRule>> {
         let bound: &Arc<BoundRule> = rule.kept()?;
-        bound
-            .is_of(self.id, || self.policies.version())
-            .then_some(bound)
+        let is_of_calls = bound.origin.limiter == self.id && bound.origin.reserves == reserves;
+        (is_of_calls && bound.is_current(|| self.registry.version())).then_some(bound)
     }
 
-    /// The bound form of a rule, under the policy `called` if the call names one.
-    pub(crate) fn bind(&self, rule: &Rule, called: Option<&str>) -> Arc<BoundRule> {
+    /// The bound form of a rule for calls that reserve like this, under the policy `called` if the
+    /// call names one.
+    pub(crate) fn bind(
+        &self,
+        rule: &Rule,
+        called: Option<&str>,
+        reserves: Reserves,
+    ) -> Arc<BoundRule> {
         let first: Option<&Arc<BoundRule>> = rule.kept();
         let first = first.filter(|first| called.is_none() && first.origin.limiter == self.id);
-        if let Some(first) = first {
-            let newest = first
-                .newest
-                .load_full()
-                .unwrap_or_else(|| Arc::clone(first));
-            if newest.is_of(self.id, || self.policies.version()) {
-                return newest;
-            }
+        if let Some(newest) = first.and_then(|first| first.newest.load_full())
+            && newest.origin.reserves == reserves
+            && newest.is_current(|| self.registry.version())
+        {
+            return newest;
         }
         let policy = called.or(rule.policy());
-        let known = match policy {
-            Some(policy) => self.policies.current().rules.find(rule, policy),
-            None => self.registry.rules.find(rule, ""),
-        };
-        let bound = known.unwrap_or_else(|| self.made(rule, policy));
+        let known = self.registry.find(rule, policy, reserves);
+        let bound = known.unwrap_or_else(|| self.made(rule, policy, reserves));
         let is_kept = match policy {
             Some(_) => called.is_none() && bound.policy.is_some(),
             None => bound.has_max_of(rule),
@@ -57,30 +61,43 @@ impl Engine {
     }
 
     /// Makes the bound form of a rule, under this policy if it has one, for further calls to find.
-    fn made(&self, rule: &Rule, policy: Option<&str>) -> Arc<BoundRule> {
-        let Some(name) = policy else {
-            let bound = Arc::new(self.resolve(rule, None, 0));
-            self.registry.rules.insert(rule, "", &bound);
-            return bound;
+    fn made(&self, rule: &Rule, policy: Option<&str>, reserves: Reserves) -> Arc<BoundRule> {
+        let mut rules = self.registry.write();
+        let mut origin = Origin {
+            limiter: self.id,
+            policies: 0,
+            terms: *rule.terms(),
+            site: rule.site(),
+            reserves,
         };
-        let by = PolicyUse::from(rule);
-        let (set, found) = self.policies.used(name, &by);
-        let found = found.map(|policy| BoundPolicy {
-            name: name.into(),
-            policy,
-            by,
-            reservations: Default::default(),
-        });
-        let is_known = found.is_some();
-        let mut bound = self.resolve(rule, found, set.version);
-        if !is_known {
-            // A call may make up the name, so this is not kept.
-            bound.mistake = Some(RateLimitError::misconfigured(set.unknown(name)));
-            return Arc::new(bound);
+        let mut found = None;
+        if let Some(name) = policy {
+            origin.policies = self.registry.version();
+            let Some(policy) = rules.policies.get(name) else {
+                let mut bound = self.resolve(rule, None, origin);
+                // A call may make up the name, so this is not kept.
+                bound.mistake = Some(RateLimitError::misconfigured(rules.unknown(name)));
+                return Arc::new(bound);
+            };
+            found = Some(BoundPolicy {
+                name: name.into(),
+                policy: Arc::clone(policy),
+            });
         }
+        let mut bound = self.resolve(rule, found, origin);
+        let mut compared = self.keeps(rule, &bound).map(|()| false);
+        // An explicit name with a policy may be another's with limits: their keys differ.
+        if compared.is_ok() && (bound.policy.is_none() || rule.site().is_some()) {
+            compared = rules.compare(rule, &bound.head);
+        }
+        let is_second = matches!(compared, Ok(true));
+        bound.mistake = compared.err();
         let bound = Arc::new(bound);
-        set.rules.insert(rule, name, &bound);
-        self.registry.keep(&bound);
+        rules.keep(rule, &bound);
+        drop(rules);
+        if is_second {
+            observe::log::same_path(rule.name());
+        }
         bound
     }
 
@@ -105,8 +122,8 @@ impl Engine {
         }
     }
 
-    /// The bound form of a rule, by its policy or by itself, with the first mistake in it.
-    fn resolve(&self, rule: &Rule, policy: Option<BoundPolicy>, version: u64) -> BoundRule {
+    /// The bound form of a rule, by its policy or by itself.
+    fn resolve(&self, rule: &Rule, policy: Option<BoundPolicy>, origin: Origin) -> BoundRule {
         let (names, own) = (rule.names(), rule.terms());
         let of_policy = |found: &BoundPolicy| own.with_policy(&found.policy.terms);
         let terms = policy.as_ref().map_or(*own, of_policy);
@@ -124,7 +141,7 @@ impl Engine {
         let stored = head(if is_limited { &of_limits } else { &of_permits });
         let mut hasher = DefaultHasher::new();
         hasher.write(stored.get(self.prefix.len()..).unwrap_or_default());
-        let mut bound = BoundRule {
+        BoundRule {
             name: names.name,
             head: stored,
             terms_hash: (hasher.finish() >> 32) as u32,
@@ -134,17 +151,10 @@ impl Engine {
             permit_head: terms.concurrent.map(|_| head(&of_permits)),
             capabilities: self.capabilities,
             mistake: None,
-            origin: Origin {
-                limiter: self.id,
-                policies: version,
-                terms: *own,
-                site: rule.site(),
-            },
+            origin,
             is_noted: AtomicBool::new(false),
             newest: ArcSwapOption::empty(),
-        };
-        bound.mistake = self.keeps(rule, &bound).err();
-        bound
+        }
     }
 
     /// `Ok` if the limiter can keep the rule.
@@ -157,9 +167,7 @@ impl Engine {
                 rule::MAX_NAME,
             ))
         } else if let Some(found) = &bound.policy {
-            found
-                .by
-                .mistake(&found.name, &found.policy, &self.capabilities)
+            bound.mistake_under(&found.name, &found.policy)
         } else if rule.has_policy() {
             // A rule of an attribute is used by hand.
             let why = "the policy of this rule is named by each call: say which by \
@@ -173,11 +181,7 @@ impl Engine {
             return Err(RateLimitError::misconfigured(mistake));
         }
         if !terms.limits().is_empty() {
-            self.supports(terms)?;
-        }
-        // An explicit name with a policy may be another's with limits: their keys differ.
-        if bound.policy.is_none() || rule.site().is_some() {
-            self.registry.compare(rule, &bound.head)?;
+            self.supports(terms, bound.origin.reserves)?;
         }
         Ok(())
     }

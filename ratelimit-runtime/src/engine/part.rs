@@ -96,7 +96,7 @@ impl Part {
 
     /// `Ok` if the limits can admit a call of this cost at some time.
     pub(super) fn may_cost(&self, cost: u64) -> Result<(), RateLimitError> {
-        self.bound.supports(self.check().terms, cost, self.reserves)
+        self.bound.supports(self.check().terms, cost)
     }
 
     /// `true` if the outcome of the call decides its cost.
@@ -123,7 +123,6 @@ impl Part {
 
     /// `Ok` if the store supports all of the part.
     pub(super) fn ensure_supported(&self) -> Result<(), RateLimitError> {
-        self.may_reserve()?;
         self.check().ensure_supported()?;
         let Some(permit) = &self.permit else {
             return Ok(());
@@ -134,27 +133,6 @@ impl Part {
             return Err(RateLimitError::Exceeded(refusal));
         }
         Ok(())
-    }
-
-    /// `Ok` if the rule's policy goes together with the reservation of this call. From then on a
-    /// set of policies is refused in which it does not.
-    fn may_reserve(&self) -> Result<(), RateLimitError> {
-        let Some(policy) = self.bound.policy.as_ref().filter(|_| self.reserves()) else {
-            return Ok(());
-        };
-        let [of_cost, of_estimate] = &policy.reservations;
-        let known = if self.reserves == Reserves::Estimate {
-            of_estimate
-        } else {
-            of_cost
-        };
-        let outcome = known.get_or_init(|| {
-            let by = policy.by.reserving(self.reserves);
-            let _ = self.engine.policies.used(&policy.name, &by);
-            let mistake = by.mistake(&policy.name, &policy.policy, &self.bound.capabilities);
-            mistake.map_or(Ok(()), |why| Err(RateLimitError::misconfigured(why)))
-        });
-        outcome.clone()
     }
 
     /// The error of a call whose rule has no permits.

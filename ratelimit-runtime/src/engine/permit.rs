@@ -159,7 +159,7 @@ impl Drop for OpenPermit {
                 let queue = QueueKey { key, policies };
                 self.engine.turns.wake(queue, !self.engine.in_memory);
             };
-            let (own, current) = (self.check.policies, self.engine.policies.version());
+            let (own, current) = (self.check.policies, self.engine.registry.version());
             wake(own);
             // A rule without a policy has one queue.
             if own != 0 && own != current {

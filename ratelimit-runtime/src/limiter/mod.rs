@@ -63,7 +63,7 @@ impl RateLimiter {
         observe::log::built(
             engine.store_name(),
             engine.prefix.trim_end_matches(':'),
-            engine.policies.count(),
+            engine.registry.count(),
         );
         Self {
             engine: Arc::new(engine),
@@ -411,7 +411,7 @@ impl RateLimiter {
     ///
     /// [`RateLimitError::Misconfigured`] with the names that it lacks.
     pub fn require_policies(&self, names: &[&str]) -> Result<(), RateLimitError> {
-        let missing = self.engine.policies.require(names);
+        let missing = self.engine.registry.require(names);
         if missing.is_empty() {
             return Ok(());
         }
