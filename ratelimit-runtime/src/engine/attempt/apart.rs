@@ -11,8 +11,8 @@
 //! servers bear, charges that are late and undone would be most of it. A charge that is answered
 //! after the deadline is released, since the caller has had another answer by then.
 
+use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
-use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasher as _;
 use std::time::Duration;
 
@@ -30,8 +30,11 @@ use crate::engine::part::{At, Part};
 use crate::engine::state::Settlements;
 use crate::engine::timeout::{Boxed, LATEST, Time, all};
 use crate::error::{RateLimitError, StoreError, StoreErrorKind};
-use crate::pace;
+use crate::pace::{self, Backoff};
 use crate::store::{Answer, Feature, Store as _, Verdict};
+
+/// The pauses between two looks for room.
+const PAUSES: Backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(8));
 
 /// How a part's charge is given back if another part refuses, in the order of charging.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -186,7 +189,7 @@ async fn charge<'a>(
     parts: &[At<'a>],
     time: Time,
 ) -> Result<Vec<Failed<'a>>, Refused> {
-    let mut rooms = match rooms(parts, time).await {
+    let rooms = match rooms(parts, time).await {
         Ok(rooms) => rooms,
         Err(error) => {
             let failed = parts.iter().map(|&(at, part)| (at, part, error.clone()));
@@ -203,16 +206,14 @@ async fn charge<'a>(
         Box::pin(charge) as Boxed<'a, (Result<Verdict, StoreError>, Answer<'a, Verdict>)>
     });
     let (mut refusals, mut failed) = (Vec::new(), Vec::new());
-    for (&(at, part), (answered, answer)) in parts.iter().zip(all(charges).await) {
+    let answers = all(charges).await;
+    for ((&(at, part), (answered, answer)), room) in parts.iter().zip(answers).zip(rooms) {
         let check = part.charged_for_now(time);
         let reserves = check.request.reserves;
-        let of_engine = rooms.get_mut(&part.engine.id);
-        let room = of_engine.and_then(|room| room.split(1));
-        debug_assert!(room.is_some(), "each charge has room");
         match answered {
             Ok(verdict) if verdict.allowed => {
                 let decision = check.decision(&verdict);
-                let charge = Charge::new(part, reserves, &decision, held.start, room);
+                let charge = Charge::new(part, reserves, &decision, held.start, Some(room));
                 held.admit(at, decision, Some(charge));
             }
             Ok(verdict) => refusals.push((at, jittered(check.decision(&verdict)))),
@@ -223,7 +224,7 @@ async fn charge<'a>(
                         let since = Instant::now();
                         if let Ok(Ok(verdict)) = pace::timeout(LATEST, answer).await {
                             let decision = part.check().decision(&verdict);
-                            drop(Charge::new(part, reserves, &decision, since, room));
+                            drop(Charge::new(part, reserves, &decision, since, Some(room)));
                         }
                     }));
                 }
@@ -234,33 +235,29 @@ async fn charge<'a>(
     admitted_or_longest(refusals).map(|()| failed)
 }
 
-/// Takes room to settle each of these charges, by engine, waiting until the deadline at most: a
-/// flood of stacks must not cause an outage of its own.
-async fn rooms(
-    parts: &[At<'_>],
-    time: Time,
-) -> Result<BTreeMap<u64, OwnedSemaphorePermit>, StoreError> {
-    // In one order everywhere, so that no two stacks wait for each other.
-    let mut many = BTreeMap::new();
-    for (_, part) in parts {
-        many.entry(part.engine.id).or_insert((&part.engine, 0)).1 += 1;
-    }
-    let mut rooms = BTreeMap::new();
-    for (id, (engine, many)) in many {
-        let settlements = &engine.settlements;
-        let mut room = settlements.try_room(many);
-        if room.is_none() && pace::can_wait().is_ok() {
-            room = pace::timeout_at(time.end, settlements.room(many))
-                .await
-                .ok();
+/// Takes room to settle each of these charges, waiting until the deadline at most: a flood of
+/// stacks must not cause an outage of its own. A stack that waits holds none of it, because a
+/// settlement that finds no room is given up.
+async fn rooms(parts: &[At<'_>], time: Time) -> Result<Vec<OwnedSemaphorePermit>, StoreError> {
+    let (mut pauses, mut is_full) = (PAUSES, false);
+    while !time.is_over() {
+        let rooms = parts
+            .iter()
+            .map(|(_, part)| part.engine.settlements.try_room());
+        if let Some(rooms) = rooms.collect::<Option<Vec<_>>>() {
+            return Ok(rooms);
         }
-        let full = || StoreError::timed_out("too many charges are being settled");
-        rooms.insert(id, room.ok_or_else(full)?);
+        is_full = true;
+        if pace::can_wait().is_err() {
+            break;
+        }
+        tokio::time::sleep_until(time.end.min(Instant::now() + pauses.pause())).await;
     }
-    if time.is_over() {
-        return Err(time.out());
-    }
-    Ok(rooms)
+    Err(if is_full {
+        StoreError::timed_out("too many charges are being settled")
+    } else {
+        time.out()
+    })
 }
 
 /// Acquires the permits that these parts ask for.

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use tokio::time::Instant;
 
 use crate::decision::{Decision, Source};
-use crate::engine::charge::{Charge, Completion};
+use crate::engine::charge::Charge;
 use crate::engine::outage::{Refused, admitted_or_longest};
 use crate::engine::part::{At, Part};
 use crate::engine::permit::OpenPermit;
@@ -23,8 +23,7 @@ pub(super) type Failed<'a> = (usize, &'a Part, StoreError);
 /// The admissions of a stack's parts, in order.
 pub(in crate::engine) type Admissions = SmallVec<[Admission; 1]>;
 
-/// The outcome of one part. Dropping it releases the permit and ends the charge by
-/// [`Charge::otherwise`].
+/// The outcome of one part. Dropping it releases the permit and ends the charge.
 pub(in crate::engine) struct Admission {
     /// The decision; an error only in shadow mode.
     pub(in crate::engine) decided: Result<Decision, RateLimitError>,
@@ -120,18 +119,9 @@ impl<'a> Held<'a> {
     /// ends.
     pub(super) fn confirm(&mut self, parts: &[At<'_>]) {
         for &(at, part) in parts {
-            let Some(Admission { charge, .. }) = self.of(at) else {
-                continue;
-            };
-            if part.reserves() {
-                if let Some(charge) = charge {
-                    charge.open_for_call();
-                }
-            } else if let Some(charge) = charge.take() {
-                match charge.otherwise {
-                    Completion::Release => charge.commit(),
-                    _ => charge.keep(),
-                }
+            if let Some(admission) = self.of(at) {
+                let charge = admission.charge.take();
+                admission.charge = charge.and_then(|charge| charge.admitted(part.reserves()));
             }
         }
     }
