@@ -58,8 +58,7 @@ impl<'a> Inquiry<'a> {
         let (engine, check) = (&self.part.engine, self.part.check());
         let request = Request {
             cost,
-            timeout_at: Some(time.end.into_std()),
-            ..check.request
+            ..time.of(check.request)
         };
         let mut answer = engine.store.peek(request);
         let verdict = engine.answered(time, &mut answer).await;

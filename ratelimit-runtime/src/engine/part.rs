@@ -70,7 +70,7 @@ impl Part {
             Reserves::Nothing
         };
         check.request.block = check.request.block.without_offences();
-        check.request.timeout_at = Some(time.end.into_std());
+        check.request = time.of(check.request);
         check
     }
 
@@ -82,12 +82,6 @@ impl Part {
     /// The limiter and the key that the part charges, if its rule has limits.
     pub(super) fn charged_key(&self) -> Option<(u64, &[u8])> {
         self.is_limited().then(|| (self.engine.id, &*self.key))
-    }
-
-    /// `true` if both parts charge one key on one limiter.
-    pub(super) fn has_key_of(&self, other: &Self) -> bool {
-        let key = self.charged_key();
-        key.is_some() && key == other.charged_key()
     }
 
     pub(super) fn cost(&self) -> u64 {
@@ -175,14 +169,18 @@ impl Part {
         self.engine.answered(time, &mut answer).await
     }
 
+    /// `true` if an offence against the limits sets a block.
+    pub(super) fn blocks(&self) -> bool {
+        self.check().request.block.first_us() > 0
+    }
+
     /// Sets the block of a rule whose limits refuse a call that nothing else refuses. Returns the
-    /// refusal by the block, if it is set now. `ahead` is what the parts before ask of its key.
-    pub(super) async fn offend(&self, ahead: u64, time: Time) -> Option<Decision> {
+    /// refusal by the block, if it is set now. `cost` is what the stack asks of its key.
+    pub(super) async fn offend(&self, cost: u64, time: Time) -> Option<Decision> {
         let (engine, check) = (&self.engine, self.check());
         let request = Request {
-            cost: ahead + self.cost,
-            timeout_at: Some(time.end.into_std()),
-            ..check.request
+            cost,
+            ..time.of(check.request)
         };
         let mut answer = engine.store.offend(request);
         match engine.answered(time, &mut answer).await {
@@ -206,8 +204,7 @@ impl Part {
         let time = self.time(Instant::now());
         let request = Request {
             cost: 1,
-            timeout_at: Some(time.end.into_std()),
-            ..self.key_request()?
+            ..time.of(self.key_request()?)
         };
         let mut answer = change(&*self.engine.store, request);
         let changed = self.engine.answered(time, &mut answer).await;

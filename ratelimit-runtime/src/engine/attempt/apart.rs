@@ -76,6 +76,7 @@ pub(super) async fn step<'a>(
         return Err(Refused { by, error });
     }
     let is_lone = parts.len() == 1;
+    let blocks = parts.iter().any(|(_, part)| part.blocks());
     // Of a lone rule, no other caller's limits can be used up: it need not be looked at first.
     let charging = if is_lone {
         limited
@@ -94,8 +95,9 @@ pub(super) async fn step<'a>(
         let of_kind = charging.iter().copied();
         let of_kind: StepParts<'a> = of_kind.filter(|(_, part)| Undo::of(part) == undo).collect();
         match charge(held, &of_kind, time).await {
-            Err(refused) if is_lone && undo != Undo::Never => {
-                return Err(offence(parts, refused, time, false).await);
+            // Whether it is an offence is only looked at now.
+            Err(refused) if is_lone && undo != Undo::Never && blocks => {
+                return Err(look(parts, time).await.err().unwrap_or(refused));
             }
             failed => held.decide_failed(failed?)?,
         }
@@ -108,33 +110,37 @@ pub(super) async fn step<'a>(
 ///
 /// # Errors
 ///
-/// The refusal that lasts longest. If it is the only one, it counts as an offence.
+/// The refusal that lasts longest. If it is the only one, and by limits, their block is set.
 async fn look<'a>(
     parts: &[At<'a>],
     time: Time,
 ) -> Result<(StepParts<'a>, Vec<Failed<'a>>), Refused> {
-    let inquiries = parts.iter().copied().flat_map(Inquiry::of);
-    let inquiries: Vec<Inquiry<'a>> = inquiries.collect();
     // A key that stands twice has to have room for both.
     let mut costs = HashMap::new();
-    let looks = inquiries.iter().map(|inquiry| {
-        let cost: &mut u64 = costs
-            .entry((inquiry.part.engine.id, inquiry.key()))
-            .or_default();
+    let inquiries = parts.iter().copied().flat_map(Inquiry::of).map(|inquiry| {
+        let key = (inquiry.part.engine.id, inquiry.key());
+        let cost: &mut u64 = costs.entry(key).or_default();
         *cost += inquiry.cost();
-        let (look, began) = (inquiry.look(*cost, time), Instant::now());
-        let timed = async move { (look.await, began.elapsed()) };
+        (inquiry, *cost)
+    });
+    let inquiries: Vec<(Inquiry<'a>, u64)> = inquiries.collect();
+    let began = Instant::now();
+    let looks = inquiries.iter().map(|&(inquiry, cost)| {
+        let timed = async move { (inquiry.look(cost, time).await, began.elapsed()) };
         Box::pin(timed) as Boxed<'a, (Result<Decision, StoreError>, Duration)>
     });
-    let looks: Vec<_> = looks.collect();
-    let (mut admitting, mut failed) = (StepParts::new(), Vec::new());
-    let (mut refusals, mut is_known) = (Vec::new(), true);
     let looked = all(looks).await;
     let now = Instant::now();
-    for (Inquiry { at, part, permit }, (looked, took)) in inquiries.into_iter().zip(looked) {
+    let (mut admitting, mut failed) = (StepParts::new(), Vec::new());
+    let (mut refusals, mut refusing, mut is_known) = (Vec::new(), None, true);
+    for ((Inquiry { at, part, permit }, cost), (looked, took)) in inquiries.into_iter().zip(looked)
+    {
         is_known &= looked.is_ok();
         match looked {
-            Ok(refusal) if !refusal.is_allowed() => refusals.push((at, refusal)),
+            Ok(refusal) if !refusal.is_allowed() => {
+                refusals.push((at, refusal));
+                refusing = Some((part, cost));
+            }
             // A permit is asked for in any case, and decided then.
             _ if permit.is_some() => {}
             Ok(_) if now + took > time.end => failed.push((at, part, time.out())),
@@ -142,45 +148,16 @@ async fn look<'a>(
             Err(error) => failed.push((at, part, error)),
         }
     }
-    let is_only = is_known && refusals.len() == 1;
-    match admitted_or_longest(refusals) {
-        Err(refused) if is_only => Err(offence(parts, refused, time, true).await),
-        outcome => outcome.map(|()| (admitting, failed)),
-    }
-}
-
-/// Sets the block of the part whose limits alone refused the call, if it has one. If the part's
-/// permit has not been looked for, that is done first. Returns the refusal to report.
-async fn offence(parts: &[At<'_>], refused: Refused, time: Time, has_looked: bool) -> Refused {
-    let Refused { by, error } = refused;
-    if let RateLimitError::Exceeded(refusal) = &error
-        && let Some(&(at, part)) = parts.iter().find(|(at, _)| *at == by)
+    if let ([(by, refusal)], Some((part, cost))) = (&*refusals, refusing)
+        && is_known
         && !refusal.is_blocked()
         && !refusal.is_in_flight_limit()
-        && part.check().request.block.first_us() > 0
-        && (has_looked || has_free_permit((at, part), time).await)
-        && let Some(blocked) = part.offend(cost_ahead(parts, (at, part)), time).await
+        && part.blocks()
+        && let Some(blocked) = part.offend(cost, time).await
     {
-        return Refused::new(by, blocked);
+        return Err(Refused::new(*by, blocked));
     }
-    Refused { by, error }
-}
-
-/// The cost of the parts before this one on its key, which has to have room for all of them.
-fn cost_ahead(parts: &[At<'_>], (at, part): At<'_>) -> u64 {
-    let before = parts.iter().take_while(|(other, _)| *other != at);
-    let same = before.filter(|(_, other)| other.has_key_of(part));
-    same.map(|(_, other)| other.cost()).sum()
-}
-
-async fn has_free_permit(part: At<'_>, time: Time) -> bool {
-    match Inquiry::of(part).find(|inquiry| inquiry.permit.is_some()) {
-        Some(permit) => {
-            let looked = permit.look(1, time).await;
-            looked.is_ok_and(|decision| decision.is_allowed())
-        }
-        None => true,
-    }
+    admitted_or_longest(refusals).map(|()| (admitting, failed))
 }
 
 /// Charges or reserves these limits, all at once. Gives the limits that gave no answer.

@@ -43,12 +43,7 @@ pub(super) async fn step<'a>(
         return Ok(());
     };
     let requests = limited.iter().map(|(_, part)| part.check().request);
-    let requests: Vec<Request<'_>> = requests
-        .map(|request| Request {
-            timeout_at: Some(time.end.into_std()),
-            ..request
-        })
-        .collect();
+    let requests: Vec<Request<'_>> = requests.map(|request| time.of(request)).collect();
     let permit = permitted.and_then(|(_, part)| part.permit.as_ref());
     let open = permit.map(|permit| OpenPermit::new(engine, permit, Some(PermitId::next())));
     let verdict = match ask(engine, open.as_ref(), &requests, time).await {
