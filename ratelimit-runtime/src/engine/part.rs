@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::bound::BoundRule;
 use super::check::Check;
 use super::permit::PermitCheck;
-use super::state::Engine;
+use super::state::{Engine, Forget};
 use super::timeout::Time;
 use crate::decision::{Decision, Source};
 use crate::error::{RateLimitError, StoreError, StoreErrorKind};
@@ -193,6 +193,13 @@ impl Part {
             }
             Err(_) => None,
         }
+    }
+
+    /// Lets the store, and the fallback memory, forget something of the key; `true` if there was
+    /// anything.
+    pub(crate) async fn forget(&self, forget: Forget) -> Result<bool, RateLimitError> {
+        let here = self.engine.fallback.forget(forget, self.key_request()?);
+        Ok(self.change(forget).await? || here)
     }
 
     /// Asks the store to change the state of the key; the cost of a call does not matter.

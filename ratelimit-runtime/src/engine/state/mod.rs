@@ -16,6 +16,7 @@ use std::time::Duration;
 
 pub(in crate::engine) use self::counts::PermitCounts;
 use self::fallback::Fallback;
+pub(super) use self::fallback::Forget;
 use self::registry::Registry;
 pub(super) use self::settlements::Settlements;
 use self::summaries::Summaries;
