@@ -216,12 +216,9 @@ impl<'r> CheckBuilder<'r> {
                 hasher.hide(head, &mut key);
             }
             Arc::new(PermitCheck {
-                name: bound.name,
+                bound: Arc::clone(bound),
                 key: key.behind(head).into(),
-                policies: bound.origin.policies,
                 max: max.or(bound.terms.concurrent).unwrap_or_default(),
-                lease: bound.terms.lease(),
-                index: u8::try_from(bound.terms.limits().len()).unwrap_or(u8::MAX),
             })
         });
         part.permit = permit;

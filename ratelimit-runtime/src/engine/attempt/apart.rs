@@ -67,13 +67,12 @@ pub(super) async fn step<'a>(
     if let Some(&(by, part)) = limited.iter().filter(lasting).nth(1) {
         // Of two parts that can never be given back, the first would stay charged where the second
         // refuses.
-        let refused = |error| Refused { by, error };
-        part.bound.require(Feature::Refund).map_err(refused)?;
+        let required = part.bound.require(Feature::Refund);
+        required.map_err(Refused::by(by))?;
     }
     if let Some(&(by, _)) = limited.get(Settlements::MOST) {
         let why = "a stack that takes several steps has at most 10,000 rules";
-        let error = RateLimitError::misconfigured(why);
-        return Err(Refused { by, error });
+        return Err(Refused::by(by)(RateLimitError::misconfigured(why)));
     }
     let is_lone = parts.len() == 1;
     let blocks = parts.iter().any(|(_, part)| part.blocks());

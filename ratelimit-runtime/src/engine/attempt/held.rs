@@ -150,10 +150,7 @@ impl<'a> Held<'a> {
                     together.push((at, part));
                 }
                 Some(_) => self.admit(at, check.unchecked(), None),
-                None => {
-                    let error = error.into();
-                    return Err(Refused { by: at, error });
-                }
+                None => return Err(Refused::by(at)(error)),
             }
         }
         for parts in by_fallback.into_values() {
@@ -192,10 +189,7 @@ impl<'a> Held<'a> {
         if is_logged {
             observe::no_answer(part.bound.name, source, error);
         }
-        let source = source.ok_or_else(|| Refused {
-            by: at,
-            error: error.clone().into(),
-        })?;
+        let source = source.ok_or_else(|| Refused::by(at)(error.clone()))?;
         let max = if source == Source::Fallback {
             permit.max
         } else {

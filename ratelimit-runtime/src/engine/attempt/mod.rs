@@ -67,14 +67,13 @@ async fn take_steps<'a>(held: &mut Held<'a>, stack: &'a [Part]) -> Result<(), Re
 async fn step<'a>(held: &mut Held<'a>, parts: &[At<'a>]) -> Result<(), Refused> {
     let mut costs = BTreeMap::new();
     for &(by, part) in parts {
-        let refused = |error| Refused { by, error };
-        part.ensure_supported().map_err(refused)?;
+        part.ensure_supported().map_err(Refused::by(by))?;
         if held.shares_keys && part.is_limited() {
             // A key that stands twice has to have room for both.
             let cost: &mut u64 = costs.entry(part.charged_key()).or_default();
             *cost += part.cost();
             if *cost > part.cost() {
-                part.may_cost(*cost).map_err(refused)?;
+                part.may_cost(*cost).map_err(Refused::by(by))?;
             }
         }
     }

@@ -66,10 +66,9 @@ pub(super) async fn step<'a>(
     );
     let decided = limited.iter().zip(&verdict.verdicts);
     let decided = decided.map(|(&(at, part), verdict)| (at, part, part.check().decision(verdict)));
-    let each = decided.clone();
-    admitted_or_longest(each.map(|(at, _, decision)| (at, decision)))?;
+    admitted_or_longest(decided.clone().map(|(at, _, decision)| (at, decision)))?;
     if let (Some((at, part)), Some(permit), Some(mut open)) = (permitted, permit, open) {
-        if !verdict.is_acquired() {
+        if verdict.is_full {
             return Err(Refused::new(at, permit.refused(Source::Store)));
         }
         let _ = open.count_below(u64::MAX);
