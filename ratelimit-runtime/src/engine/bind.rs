@@ -63,37 +63,34 @@ impl Engine {
     /// Makes the bound form of a rule, under this policy if it has one, for further calls to find.
     fn made(&self, rule: &Rule, policy: Option<&str>, reserves: Reserves) -> Arc<BoundRule> {
         let mut rules = self.registry.write();
-        let mut origin = Origin {
+        let found = policy.and_then(|name| {
+            Some(BoundPolicy {
+                name: name.into(),
+                policy: Arc::clone(rules.policies.get(name)?),
+            })
+        });
+        let unknown = policy.filter(|_| found.is_none());
+        let origin = Origin {
             limiter: self.id,
-            policies: 0,
+            policies: policy.map_or(0, |_| self.registry.version()),
             terms: *rule.terms(),
             site: rule.site(),
             reserves,
         };
-        let mut found = None;
-        if let Some(name) = policy {
-            origin.policies = self.registry.version();
-            let Some(policy) = rules.policies.get(name) else {
-                let mut bound = self.resolve(rule, None, origin);
-                // A call may make up the name, so this is not kept.
-                bound.mistake = Some(RateLimitError::misconfigured(rules.unknown(name)));
-                return Arc::new(bound);
-            };
-            found = Some(BoundPolicy {
-                name: name.into(),
-                policy: Arc::clone(policy),
-            });
-        }
         let mut bound = self.resolve(rule, found, origin);
-        let mut compared = self.keeps(rule, &bound).map(|()| false);
-        // An explicit name with a policy may be another's with limits: their keys differ.
-        if compared.is_ok() && (bound.policy.is_none() || rule.site().is_some()) {
-            compared = rules.compare(rule, &bound.head);
-        }
+        let compared = match unknown {
+            Some(name) => Err(RateLimitError::misconfigured(rules.unknown(name))),
+            None => self
+                .keeps(rule, &bound)
+                .and_then(|()| rules.compare(rule, &bound)),
+        };
         let is_second = matches!(compared, Ok(true));
         bound.mistake = compared.err();
         let bound = Arc::new(bound);
-        rules.keep(rule, &bound);
+        // A call may make up the name of a policy that there is not.
+        if unknown.is_none() {
+            rules.keep(rule, &bound);
+        }
         drop(rules);
         if is_second {
             observe::log::same_path(rule.name());
@@ -128,27 +125,24 @@ impl Engine {
         let of_policy = |found: &BoundPolicy| own.with_policy(&found.policy.terms);
         let terms = policy.as_ref().map_or(*own, of_policy);
         let terms = terms.in_zone(own.zone).unwrap_or(terms);
-        let head = |push: &dyn Fn(&mut String)| {
-            let mut head = String::from(&*self.prefix);
-            push(&mut head);
-            Box::<[u8]>::from(head.into_bytes())
-        };
-        let of_permits = |head: &mut String| rule::push_in_flight_head(head, &names.escaped);
-        let of_limits = |head: &mut String| {
-            rule::push_head(head, terms.algorithm(), terms.limits(), &names.escaped);
-        };
-        let is_limited = !terms.limits().is_empty();
-        let stored = head(if is_limited { &of_limits } else { &of_permits });
+        let mut permit_head = String::from(&*self.prefix);
+        rule::push_in_flight_head(&mut permit_head, &names.escaped);
+        let mut head = String::from(&*self.prefix);
+        if terms.limits().is_empty() {
+            head.clone_from(&permit_head);
+        } else {
+            rule::push_head(&mut head, terms.algorithm(), terms.limits(), &names.escaped);
+        }
         let mut hasher = DefaultHasher::new();
-        hasher.write(stored.get(self.prefix.len()..).unwrap_or_default());
+        hasher.write(head.split_at(self.prefix.len()).1.as_bytes());
         BoundRule {
             name: names.name,
-            head: stored,
+            head: head.into_bytes().into(),
             terms_hash: (hasher.finish() >> 32) as u32,
             terms,
             is_plain: self.key_hasher.is_none() && policy.is_none(),
             policy,
-            permit_head: terms.concurrent.map(|_| head(&of_permits)),
+            permit_head: terms.concurrent.map(|_| permit_head.into_bytes().into()),
             capabilities: self.capabilities,
             mistake: None,
             origin,

@@ -9,9 +9,8 @@ use crate::error::RateLimitError;
 use crate::rule::{Policy, Rule};
 use crate::store::Reserves;
 
-/// The most pairs of a rule's name and a policy whose bound rules are kept: names made at run time
-/// must not fill the memory. Further rules are bound by each call, and their names are not
-/// compared.
+/// The most names whose bound rules are kept: names made at run time must not fill the memory.
+/// Further rules are bound by each call, and their names are not compared.
 const MOST: usize = 16_384;
 /// The most bound rules of one name under one policy.
 const MOST_ALIKE: usize = 64;
@@ -32,8 +31,6 @@ pub(in crate::engine) struct Rules {
     /// The names of policies that the service requires.
     pub(super) required: HashSet<String>,
     by_name: HashMap<Box<str>, Namesakes>,
-    /// The number of names and policies.
-    len: usize,
 }
 
 /// The bound rules of one name.
@@ -101,13 +98,11 @@ impl Rules {
     /// Keeps a bound rule for further calls to find, in place of the one that it replaces.
     pub(in crate::engine) fn keep(&mut self, rule: &Rule, bound: &Arc<BoundRule>) {
         let policy = bound.policy.as_ref().map_or("", |found| &*found.name);
-        let known = self.by_name.get(&*rule.names().full);
-        let is_known = known.is_some_and(|known| known.by_policy.contains_key(policy));
-        if !is_known && self.len >= MOST {
+        let name = &rule.names().full;
+        if self.by_name.len() >= MOST && !self.by_name.contains_key(name) {
             return;
         }
-        self.len += usize::from(!is_known);
-        let namesakes = self.by_name.entry(rule.names().full.clone()).or_default();
+        let namesakes = self.by_name.entry(name.clone()).or_default();
         let alike = namesakes.by_policy.entry(policy.into()).or_default();
         alike.retain(|kept| {
             kept.terms_hash != bound.terms_hash || !kept.is_from(rule, bound.origin.reserves)
@@ -118,8 +113,8 @@ impl Rules {
         alike.push(Arc::clone(bound));
     }
 
-    /// Compares a rule, whose stored keys begin with `head`, with the others of its name. `true` if
-    /// it is the first to show that two functions have the name.
+    /// Compares a rule with the others of its name. `true` if it is the first to show that two
+    /// functions have the name.
     ///
     /// # Errors
     ///
@@ -129,18 +124,21 @@ impl Rules {
     pub(in crate::engine) fn compare(
         &mut self,
         rule: &Rule,
-        head: &[u8],
+        bound: &BoundRule,
     ) -> Result<bool, RateLimitError> {
         let Some(namesakes) = self.by_name.get_mut(&*rule.names().full) else {
             return Ok(false);
         };
         let mut others = namesakes.by_policy.values().flatten();
         if let Some(site) = rule.site() {
-            let is_other = others.any(|bound| bound.origin.site.is_some_and(|other| other != site));
+            let is_other = others.any(|other| other.origin.site.is_some_and(|other| other != site));
             return Ok(is_other && !std::mem::replace(&mut namesakes.is_reported, true));
         }
-        // A rule by hand may have the name of a function, and reaches the function's buckets.
-        if others.any(|bound| bound.is_by_hand() && *bound.head != *head) {
+        // A rule by hand may have the name of a function, and reaches the function's buckets; under
+        // a policy its keys differ.
+        if bound.policy.is_none()
+            && others.any(|other| other.is_by_hand() && other.head != bound.head)
+        {
             return Err(RateLimitError::misconfigured(format!(
                 "the rate limit name `{}` is used with different windows or algorithms: give \
                  one of them another name",
