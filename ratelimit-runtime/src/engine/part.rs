@@ -60,18 +60,20 @@ impl Part {
         Check::new(&self.bound, terms, &self.key, cost, reserves, shadow)
     }
 
-    /// The check as it is first charged, to be given back unless its whole stack is charged: as a
-    /// reservation by `count`, if the store has those, and without offences against its block.
-    pub(super) fn charged_for_now(&self, time: Time) -> Check<'_> {
-        let mut check = self.check();
-        check.request.reserves = if self.bound.has(Feature::Reserve) {
-            Reserves::Cost
-        } else {
-            Reserves::Nothing
-        };
-        check.request.block = check.request.block.without_offences();
-        check.request = time.of(check.request);
-        check
+    /// The request that charges the part for now, to be given back unless its whole stack is
+    /// charged: as a reservation by `count`, if the store has those, and without offences against
+    /// its block.
+    pub(super) fn charged_for_now(&self, time: Time) -> Request<'_> {
+        let request = time.of(self.check().request);
+        Request {
+            reserves: if self.bound.has(Feature::Reserve) {
+                Reserves::Cost
+            } else {
+                Reserves::Nothing
+            },
+            block: request.block.without_offences(),
+            ..request
+        }
     }
 
     /// `true` if the rule has limits beside a permit.

@@ -259,7 +259,6 @@ async fn out_of_time(
     } = inquiry;
     let check = part.check();
     let store = &part.engine.store;
-    part.ensure_supported().map_err(Refused::by(by))?;
     if store.health(&check.request) != Health::Up {
         // There is no room to wait for: the policy answers.
         return attempt::run(stack, None).await.0;

@@ -31,7 +31,7 @@ use crate::engine::state::Settlements;
 use crate::engine::timeout::{Boxed, LATEST, Time, all};
 use crate::error::{RateLimitError, StoreError, StoreErrorKind};
 use crate::pace::{self, Backoff};
-use crate::store::{Answer, Feature, Store as _, Verdict};
+use crate::store::{Answer, Feature, Store as _};
 
 /// The pauses between two looks for room.
 const PAUSES: Backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(8));
@@ -159,6 +159,9 @@ async fn look<'a>(
     admitted_or_longest(refusals).map(|()| (admitting, failed))
 }
 
+/// The decision on a charge, and the charge if it was made.
+type Charged = (Decision, Option<Charge>);
+
 /// Charges or reserves these limits, all at once. Gives the limits that gave no answer.
 async fn charge<'a>(
     held: &mut Held<'a>,
@@ -172,36 +175,31 @@ async fn charge<'a>(
             return Ok(failed.collect());
         }
     };
-    let charges = parts.iter().map(|&(_, part)| {
+    let start = held.start;
+    let charges = parts.iter().zip(rooms).map(|(&(_, part), room)| {
         let charge = async move {
-            let request = part.charged_for_now(time).request;
-            let mut answer = part.engine.store.acquire(request);
+            let request = part.charged_for_now(time);
+            let charged = part.engine.store.acquire(request);
+            let mut answer = charged.map(move |verdict| {
+                let decision = part.check().decision(&verdict);
+                let charge = || Charge::new(part, request.reserves, &decision, start, Some(room));
+                (decision, verdict.allowed.then(charge))
+            });
             let answered = part.engine.answered(time, &mut answer).await;
             (answered, answer)
         };
-        Box::pin(charge) as Boxed<'a, (Result<Verdict, StoreError>, Answer<'a, Verdict>)>
+        Box::pin(charge) as Boxed<'a, (Result<Charged, StoreError>, Answer<'a, Charged>)>
     });
     let (mut refusals, mut failed) = (Vec::new(), Vec::new());
-    let answers = all(charges).await;
-    for ((&(at, part), (answered, answer)), room) in parts.iter().zip(answers).zip(rooms) {
-        let check = part.charged_for_now(time);
-        let reserves = check.request.reserves;
+    for (&(at, part), (answered, answer)) in parts.iter().zip(all(charges).await) {
         match answered {
-            Ok(verdict) if verdict.allowed => {
-                let decision = check.decision(&verdict);
-                let charge = Charge::new(part, reserves, &decision, held.start, Some(room));
-                held.admit(at, decision, Some(charge));
-            }
-            Ok(verdict) => refusals.push((at, jittered(check.decision(&verdict)))),
+            Ok((decision, charge)) if decision.is_allowed() => held.admit(at, decision, charge),
+            Ok((refusal, _)) => refusals.push((at, jittered(refusal))),
             Err(error) => {
                 // One that cannot be waited for has not been asked for.
                 if answer.is_open() && error.kind() == StoreErrorKind::TimedOut {
                     held.late.push(Box::pin(async move {
-                        let since = Instant::now();
-                        if let Ok(Ok(verdict)) = pace::timeout(LATEST, answer).await {
-                            let decision = part.check().decision(&verdict);
-                            drop(Charge::new(part, reserves, &decision, since, Some(room)));
-                        }
+                        drop(pace::timeout(LATEST, answer).await);
                     }));
                 }
                 failed.push((at, part, error));
@@ -244,7 +242,7 @@ async fn acquire_permits<'a>(
 ) -> Result<(), Refused> {
     for &(at, part) in parts.iter().filter(|(_, part)| part.permit.is_some()) {
         if time.is_over() {
-            held.permit_in_outage((at, part), &time.out(), !part.is_limited())?;
+            held.permit_in_outage((at, part), &time.out())?;
         } else {
             together::step(held, StepParts::new(), Some((at, part)), time).await?;
         }

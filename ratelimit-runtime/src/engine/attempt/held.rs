@@ -89,6 +89,22 @@ impl<'a> Held<'a> {
         }
     }
 
+    /// Records what one step decided on these parts, if all of them admit. Only if the decision is
+    /// `last`, a part that reserves nothing need not be given back.
+    pub(super) fn admit_all<'p>(
+        &mut self,
+        decided: impl Iterator<Item = (At<'p>, Decision)> + Clone,
+        last: bool,
+    ) -> Result<(), Refused> {
+        admitted_or_longest(decided.clone().map(|((at, _), decision)| (at, decision)))?;
+        for ((at, part), decision) in decided {
+            let charge = || Charge::new(part, part.reserves, &decision, self.start, None);
+            let charge = (!last || part.reserves()).then(charge);
+            self.admit(at, decision, charge);
+        }
+        Ok(())
+    }
+
     /// Takes the costs of later charges on a key from what remains for the parts before.
     pub(super) fn share(&mut self) {
         let mut later = BTreeMap::new();
@@ -160,33 +176,26 @@ impl<'a> Held<'a> {
             let requests = parts.iter().map(|(_, part)| part.check().request);
             let requests: Vec<_> = requests.collect();
             let verdicts = engine.fallback.acquire_all(&requests);
-            let decided = parts.iter().zip(&verdicts).map(|(&(at, part), verdict)| {
-                let decision = part.check().fallback_decision(verdict);
-                (at, part, decision)
-            });
-            let each = decided.clone().map(|(at, _, decision)| (at, decision));
-            admitted_or_longest(each)?;
-            for (at, part, decision) in decided {
-                let charge = Charge::new(part, part.reserves, &decision, self.start, None);
-                self.admit(at, decision, Some(charge));
-            }
+            let decided = parts.iter().zip(&verdicts);
+            let decided =
+                decided.map(|(&at, verdict)| (at, at.1.check().fallback_decision(verdict)));
+            self.admit_all(decided, false)?;
         }
         Ok(())
     }
 
     /// Decides the permit of a part whose store gave no answer: the count of this process goes on.
-    /// The outage is logged here only if `is_logged`.
+    /// The outage is logged here only if the part has no limits.
     pub(super) fn permit_in_outage(
         &mut self,
         (at, part): At<'_>,
         error: &StoreError,
-        is_logged: bool,
     ) -> Result<(), Refused> {
         let (engine, Some(permit)) = (&part.engine, &part.permit) else {
             return Ok(());
         };
         let source = engine.outage_source(&part.check(), error);
-        if is_logged {
+        if !part.is_limited() {
             observe::no_answer(part.bound.name, source, error);
         }
         let source = source.ok_or_else(|| Refused::by(at)(error.clone()))?;

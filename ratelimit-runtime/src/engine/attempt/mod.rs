@@ -123,15 +123,16 @@ pub(super) fn decide_failed(part: &Part, error: StoreError) -> Result<Decision, 
 /// number of permits that the parts before ask of its key.
 pub(super) fn known_refusal(part: &Part, is_lone: bool, ahead: u64) -> Option<Decision> {
     let (engine, check, permit) = (&part.engine, part.check(), part.permit.as_ref());
-    let is_asked = is_lone && permit.is_none();
-    let known = || Some(check.decision(&engine.store.refuses_at_once(&check.request)?));
-    let limits = || {
-        let blocked = engine.fallback.blocked(&check);
-        blocked.or_else(|| (!is_asked).then(known).flatten())
-    };
-    part.is_limited().then(limits).flatten().or_else(|| {
-        let full =
-            permit.filter(|permit| engine.permits.count(&permit.key) + ahead >= permit.max)?;
-        Some(full.refused(Source::DenyCache))
-    })
+    if part.is_limited() {
+        if let Some(blocked) = engine.fallback.blocked(&check) {
+            return Some(blocked);
+        }
+        if (!is_lone || permit.is_some())
+            && let Some(verdict) = engine.store.refuses_at_once(&check.request)
+        {
+            return Some(check.decision(&verdict));
+        }
+    }
+    let full = permit.filter(|permit| engine.permits.count(&permit.key) + ahead >= permit.max)?;
+    Some(full.refused(Source::DenyCache))
 }
