@@ -63,7 +63,7 @@ impl RateLimiter {
         observe::log::built(
             engine.store_name(),
             engine.prefix.trim_end_matches(':'),
-            engine.policies.count(),
+            engine.registry.count(),
         );
         Self {
             engine: Arc::new(engine),
@@ -266,9 +266,7 @@ impl RateLimiter {
     /// `Unavailable`, and then the key is forgotten by this process alone, for the calls that it
     /// answers during the outage: try again once the store is back.
     pub async fn reset(&self, rule: &Rule, key: &Key) -> Result<bool, RateLimitError> {
-        let call = self.limited_call(rule, key)?;
-        let here = self.engine.fallback.reset(call.key_request()?);
-        Ok(call.change(Store::reset).await? || here)
+        self.limited_call(rule, key)?.forget(Store::reset).await
     }
 
     /// Gives back the charge of an admission, also after new policies have changed the windows or
@@ -315,7 +313,10 @@ impl RateLimiter {
             .await;
         match &outcome {
             // A key that was blocked here during an outage is blocked by the store now.
-            Ok(()) => _ = self.engine.fallback.unblock(call.key_request()?),
+            Ok(()) => {
+                let request = call.key_request()?;
+                let _ = self.engine.fallback.forget(Store::unblock, request);
+            }
             Err(RateLimitError::Unavailable(_)) => {
                 self.engine.fallback.block(call.key_request()?, duration);
             }
@@ -335,8 +336,7 @@ impl RateLimiter {
     pub async fn unblock(&self, rule: &Rule, key: &Key) -> Result<bool, RateLimitError> {
         let call = self.limited_call(rule, key)?;
         call.bound.require(Feature::Block)?;
-        let here = self.engine.fallback.unblock(call.key_request()?);
-        Ok(call.change(Store::unblock).await? || here)
+        call.forget(Store::unblock).await
     }
 
     /// Lists the keys of the rule that the store holds, in pages:
@@ -411,7 +411,7 @@ impl RateLimiter {
     ///
     /// [`RateLimitError::Misconfigured`] with the names that it lacks.
     pub fn require_policies(&self, names: &[&str]) -> Result<(), RateLimitError> {
-        let missing = self.engine.policies.require(names);
+        let missing = self.engine.registry.require(names);
         if missing.is_empty() {
             return Ok(());
         }

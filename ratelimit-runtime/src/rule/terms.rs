@@ -122,16 +122,6 @@ impl Terms {
         }
     }
 
-    /// The settings that decide which policies the rule can use: a policy may leave them to it.
-    pub(crate) fn beside_policy(&self) -> Self {
-        Self {
-            wait: self.wait,
-            prefetch_us: self.prefetch_us,
-            concurrent: self.concurrent.map(|_| 1),
-            ..Self::NONE
-        }
-    }
-
     /// The terms with the numbers that a policy has for a single key.
     pub(crate) fn with_override(mut self, values: &Override) -> Self {
         values.apply(&mut self.limits[..self.len]);
