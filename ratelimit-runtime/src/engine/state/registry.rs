@@ -110,7 +110,10 @@ impl Registry {
         let name = rule.name();
         match (first.site, rule.site()) {
             (Some(first_site), Some(site)) if first_site != site => {
-                if !std::mem::replace(&mut first.is_reported, true) {
+                let is_reported = std::mem::replace(&mut first.is_reported, true);
+                // A subscriber may call a limited function.
+                drop(meanings);
+                if !is_reported {
                     observe::log::same_path(name);
                 }
                 Ok(())
