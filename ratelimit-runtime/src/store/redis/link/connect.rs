@@ -8,7 +8,7 @@ use redis::{Cmd, ErrorKind, Value, cmd};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::connection::Connection;
-use super::probe::{Probed, probe};
+use super::probe::{Probed, may_write, probe};
 use super::stream::{ByteStream, open, within};
 use crate::error::StoreError;
 use crate::store::redis::errors;
@@ -25,7 +25,8 @@ const LONGEST: usize = 4_096;
 /// A connection, and the state of its server.
 pub(super) type Connected = (Connection, Probed);
 
-/// Connects, logs in, asks the server for its state, and sends the greeting.
+/// Connects, logs in, asks the server for its state, and sends the greeting. A server to which
+/// scripts are sent has to reply to one that may write.
 pub(super) async fn connect(
     server: &Arc<Server>,
     greeting: &[Cmd],
@@ -38,6 +39,8 @@ pub(super) async fn connect(
             for command in greeting {
                 pipeline.add_command(command.clone());
             }
+            // A server that pauses writes replies to all others.
+            pipeline.add_command(may_write());
             connection.ask(&pipeline).await?;
         }
         Ok(probed)
