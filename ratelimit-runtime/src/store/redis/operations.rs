@@ -61,6 +61,22 @@ impl RedisStore {
         self.health(request) != Health::Up
     }
 
+    /// The round trip to the server of a key, at best; zero if that is not known.
+    fn round_trip(&self, request: &Request<'_>) -> Duration {
+        let client = self.clients.own();
+        client.map_or(Duration::ZERO, |client| {
+            client.servers.round_trip(&self.stored_key(request))
+        })
+    }
+
+    /// `true` if there is time for so many round trips to the server of a key, and it serves.
+    fn may_wait(&self, request: &Request<'_>, round_trips: u32) -> bool {
+        let is_in_time = request
+            .timeout_at()
+            .is_none_or(|until| Instant::now() + round_trips * self.round_trip(request) <= until);
+        is_in_time && !self.is_away(request)
+    }
+
     async fn carry_out(
         &self,
         operation: Operation,
@@ -97,8 +113,8 @@ impl RedisStore {
         let mut verdict = acquire().await?.decision()?;
         if is_ahead && !verdict.allowed && !verdict.blocked {
             // Units may have come meanwhile, or be of a grant behind one that was too small.
-            let is_away = self.is_away(&request);
-            if let Some(admission) = self.known.spend_in_turn(&request, is_away).await {
+            let may_wait = || self.may_wait(&request, 1);
+            if let Some(admission) = self.known.spend_in_turn(&request, may_wait).await {
                 return Ok(admission);
             }
             let is_refused_for = self.known.is_refused_for(&mut held, &request, &verdict);
@@ -113,10 +129,12 @@ impl RedisStore {
     }
 
     /// Takes units ahead, after a request that is about to be asked, if its key is busy and its
-    /// server serves: by a task, which runs once this one waits.
+    /// server serves, and is so near that their lease is not over when they come: by a task, which
+    /// runs once this one waits.
     fn take_ahead(&self, request: &Request<'_>) -> Result<(), StoreError> {
         if request.prefetch_us > 0
             && self.route(request)? == Route::Script
+            && self.round_trip(request) < Duration::from_micros(request.prefetch_us.into())
             && let Some(fetch) = self.known.fetch(request)
             && !self.is_away(request)
         {
@@ -182,8 +200,9 @@ impl Store for RedisStore {
             // Callers that are admitted again and again wait for nothing else.
             return Answer::later(async move {
                 pace::give_way().await;
-                let is_away = self.is_away(&request);
-                match self.known.spend_in_turn(&request, is_away).await {
+                // If the units are too few, it asks.
+                let may_wait = || self.may_wait(&request, 2);
+                match self.known.spend_in_turn(&request, may_wait).await {
                     Some(admission) => Ok(admission),
                     None => self.decide(request).await,
                 }

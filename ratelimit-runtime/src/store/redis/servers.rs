@@ -1,6 +1,7 @@
 //! [`Servers`]: the links, batchers and slot map of one tokio runtime, and the server of each key.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use redis::{Cmd, Value};
 use tokio::runtime::Handle;
@@ -148,6 +149,14 @@ impl Servers {
         match &self.reached {
             Reached::One(batcher) => batcher.link().health(),
             Reached::Cluster(cluster) => cluster.health(slot_of(key)),
+        }
+    }
+
+    /// The round trip to a key's server, at best; zero without a connection.
+    pub(crate) fn round_trip(&self, key: &[u8]) -> Duration {
+        match &self.reached {
+            Reached::One(batcher) => batcher.link().round_trip(),
+            Reached::Cluster(cluster) => cluster.round_trip(slot_of(key)),
         }
     }
 

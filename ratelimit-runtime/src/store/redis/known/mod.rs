@@ -227,11 +227,11 @@ impl Known {
     }
 
     /// The admission of a request by units taken ahead. Units on their way are awaited, which takes
-    /// no longer than asking, unless the server of the key is away.
+    /// no longer than asking, as often as the caller `may_wait`.
     pub(crate) async fn spend_in_turn(
         &self,
         request: &Request<'_>,
-        is_away: bool,
+        may_wait: impl Fn() -> bool,
     ) -> Option<Verdict> {
         let grants = self.grants.get()?;
         // Where one is used up meanwhile, another caller may be fetching the next one.
@@ -242,7 +242,7 @@ impl Known {
                 READY_TASKS_RUN.pass().await;
             }
             let waiting = grant.wait();
-            if !is_away {
+            if waiting.is_on_its_way() && may_wait() {
                 waiting.fetched().await;
             }
             let spent = waiting.spend(request.cost(), || grants.now(request.key()));
