@@ -5,7 +5,7 @@
 //! Beyond that, or if the runtime has ended, a charge stays as it is, and counts until it expires.
 
 use std::fmt;
-use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -153,9 +153,13 @@ impl Charge {
 }
 
 impl Drop for Charge {
+    /// Ends the charge. The store, or its clock, may be the application's: one that panics, while
+    /// the panic of a body drops this, would abort the process.
     fn drop(&mut self) {
         if let Some(open) = self.0.take() {
-            open.complete(false);
+            let ends = || open.complete(false);
+            // The panic hook reports it, and the charge stays as it is.
+            let _ = catch_unwind(AssertUnwindSafe(ends));
         }
     }
 }

@@ -60,6 +60,22 @@ impl RedisStore {
         self.health(request) != Health::Up
     }
 
+    /// The round trip to the server of a key, at best; zero if that is not known.
+    fn round_trip(&self, request: &Request<'_>) -> Duration {
+        let client = self.clients.own();
+        client.map_or(Duration::ZERO, |client| {
+            client.servers.round_trip(&self.stored_key(request))
+        })
+    }
+
+    /// `true` if there is time for so many round trips to the server of a key, and it serves.
+    fn may_wait(&self, request: &Request<'_>, round_trips: u32) -> bool {
+        let is_in_time = request
+            .timeout_at()
+            .is_none_or(|until| Instant::now() + round_trips * self.round_trip(request) <= until);
+        is_in_time && !self.is_away(request)
+    }
+
     async fn carry_out(
         &self,
         operation: Operation,
@@ -84,8 +100,9 @@ impl RedisStore {
         // Callers that are admitted again and again wait for nothing else.
         pace::give_way().await;
         let is_away = || self.is_away(&request);
-        let spend = || self.known.spend_in_turn(&request, is_away);
-        if let Some(admission) = spend().await {
+        // If the units are too few, it asks.
+        let may_wait = || self.may_wait(&request, 2);
+        if let Some(admission) = self.known.spend_in_turn(&request, may_wait).await {
             return Ok(admission);
         }
         let lookup = match self.known.look_up(&request, is_away) {
@@ -94,7 +111,10 @@ impl RedisStore {
         };
         let acquire = || self.carry_out(Operation::Acquire, request);
         let (mut held, asked) = (self.known.held(request.key()), Instant::now());
+        // The lease of units that take longer to come is over when they do.
+        let lease = Duration::from_micros(request.prefetch_us.into());
         if self.route(&request)? == Route::Script
+            && self.round_trip(&request) < lease
             && let Some(fetch) = self.known.fetch(&request)
             && !is_away()
         {
@@ -104,7 +124,8 @@ impl RedisStore {
         let mut verdict = acquire().await?.verdict;
         if !verdict.allowed && !verdict.blocked {
             // Units may have come meanwhile, or be of a grant behind one that was too small.
-            if let Some(admission) = spend().await {
+            let may_wait = || self.may_wait(&request, 1);
+            if let Some(admission) = self.known.spend_in_turn(&request, may_wait).await {
                 return Ok(admission);
             }
             let is_refused_for = self.known.is_refused_for(&mut held, &request, &verdict);

@@ -1,7 +1,7 @@
 //! [`Servers`]: the links, batchers and slot map of one tokio runtime, and the server of each key.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use redis::{Cmd, Value};
 use smallvec::SmallVec;
@@ -146,6 +146,14 @@ impl Servers {
         match &self.reached {
             Reached::One(batcher) => batcher.link().health(),
             Reached::Cluster(cluster) => cluster.health(slot_of(key)),
+        }
+    }
+
+    /// The round trip to a key's server, at best; zero without a connection.
+    pub(crate) fn round_trip(&self, key: &[u8]) -> Duration {
+        match &self.reached {
+            Reached::One(batcher) => batcher.link().round_trip(),
+            Reached::Cluster(cluster) => cluster.round_trip(slot_of(key)),
         }
     }
 

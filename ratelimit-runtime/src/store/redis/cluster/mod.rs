@@ -157,6 +157,14 @@ impl Cluster {
         self.nodes.batcher(&owner).link().health()
     }
 
+    /// The round trip to a slot's master, at best; zero without a connection.
+    pub(crate) fn round_trip(&self, slot: u16) -> Duration {
+        let owner = self.nodes.map().owner(slot).cloned();
+        owner.map_or(Duration::ZERO, |owner| {
+            self.nodes.batcher(&owner).link().round_trip()
+        })
+    }
+
     /// Waits until a slot has a master that serves; without a slot, until all slots have.
     ///
     /// # Errors

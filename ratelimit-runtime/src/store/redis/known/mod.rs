@@ -221,11 +221,11 @@ impl Known {
     }
 
     /// The admission of a request by units taken ahead. Units on their way are awaited, which takes
-    /// no longer than asking, unless the server of the key is away.
+    /// no longer than asking, as often as the caller `may_wait`.
     pub(crate) async fn spend_in_turn(
         &self,
         request: &Request<'_>,
-        is_away: impl Fn() -> bool,
+        may_wait: impl Fn() -> bool,
     ) -> Option<Verdict> {
         let grants = self.grants.get()?;
         // Where one is used up meanwhile, another caller may be fetching the next one.
@@ -236,7 +236,8 @@ impl Known {
                 READY_TASKS_RUN.pass().await;
             }
             let mut waiting = grant.waiting();
-            if !is_away() {
+            let is_on_its_way = !*waiting.borrow();
+            if is_on_its_way && may_wait() {
                 grant.fetched(&mut waiting).await;
             }
             let spent = grant.spend(request.cost(), grants.now(request.key()));

@@ -143,6 +143,14 @@ impl Connection {
             .clamp(2, 64)
     }
 
+    /// The shortest time between sending and reply so far; zero before the first reply.
+    pub(super) fn round_trip(&self) -> Duration {
+        match self.round_trip.load(Relaxed) {
+            u32::MAX => Duration::ZERO,
+            micros => Duration::from_micros(micros.into()),
+        }
+    }
+
     /// `true` if writes wait for the reply to those before, and so wake the server together.
     pub(crate) fn is_near(&self) -> bool {
         self.socket.is_some() && self.round_trip.load(Relaxed) < NEAR

@@ -132,6 +132,14 @@ impl Link {
         }
     }
 
+    /// The round trip to the server, at best; zero without a connection.
+    pub(crate) fn round_trip(&self) -> Duration {
+        match self.status() {
+            LinkStatus::Up(connection) => connection.round_trip(),
+            _ => Duration::ZERO,
+        }
+    }
+
     /// How long a call waits before the link is doubtful: the limiter's timeout.
     pub(crate) fn timeout(&self) -> Duration {
         Duration::from_micros(self.timeout_us.load(Relaxed))
