@@ -127,8 +127,9 @@ impl Charge {
 
     /// Ends the charge.
     pub(crate) fn complete(mut self, completion: Completion) {
-        if let Some(open) = &mut self.0 {
+        if let Some(mut open) = self.0.take() {
             open.completion = completion;
+            open.complete(false);
         }
     }
 
