@@ -211,7 +211,7 @@ impl<'r> CheckBuilder<'r> {
 
     /// The check for this limiter, with values of its own.
     pub(crate) fn kept(&mut self, engine: &Arc<Engine>) -> Part {
-        self.with_check(engine, |check| Part::new(Arc::clone(engine), check))
+        self.with_check(engine, |check| Part::new(engine, check))
     }
 
     /// [`kept`](Self::kept), under the terms by which `admission` was charged: a new set of
@@ -224,7 +224,7 @@ impl<'r> CheckBuilder<'r> {
             .flatten();
         let Some(bound) = replaced else { return part };
         self.key = key;
-        self.with_bound(engine, &bound, |check| Part::new(Arc::clone(engine), check))
+        self.with_bound(engine, &bound, |check| Part::new(engine, check))
     }
 
     /// [`kept`](Self::kept), with the permit to ask for if the rule limits calls in flight; `max`

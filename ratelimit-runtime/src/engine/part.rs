@@ -35,10 +35,10 @@ pub(super) type At<'a> = (usize, &'a Part);
 
 impl Part {
     #[inline]
-    pub(crate) fn new(engine: Arc<Engine>, check: &Check<'_>) -> Self {
+    pub(crate) fn new(engine: &Arc<Engine>, check: &Check<'_>) -> Self {
         let Check { request, terms, .. } = check;
         Self {
-            engine,
+            engine: Arc::clone(engine),
             bound: Arc::clone(check.bound),
             terms: (!std::ptr::eq(*terms, &raw const check.bound.terms)).then(|| Box::new(**terms)),
             key: KeyBuf::from_slice(request.key()),

@@ -27,7 +27,7 @@ impl Time {
     }
 
     /// The request, of a caller that waits until this timeout.
-    pub(super) fn of<'a>(self, request: Request<'a>) -> Request<'a> {
+    pub(super) fn of(self, request: Request<'_>) -> Request<'_> {
         Request {
             timeout_at: Some(self.end.into_std()),
             ..request

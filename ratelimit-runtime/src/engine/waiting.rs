@@ -222,13 +222,19 @@ async fn served(inquiry: &Inquiry<'_>, turn: &Turn, until: Instant) {
 
 /// The number of further callers like this one that the inquiry's key has room for.
 fn room_after(outcome: &Attempted, inquiry: &Inquiry<'_>) -> u64 {
-    let admission = outcome.as_ref().ok().and_then(|all| all.get(inquiry.at));
-    let room = admission.map(|admission| match (&inquiry.permit, &admission.decided) {
-        (Some(_), _) => admission.permit.as_ref().map_or(0, |permit| permit.left),
-        (None, Ok(decision)) => decision.remaining / inquiry.cost().max(1),
-        (None, Err(_)) => 0,
-    });
-    room.unwrap_or(0)
+    let admitted = outcome.as_ref().ok();
+    let Some(admission) = admitted.and_then(|all| all.get(inquiry.at)) else {
+        return 0;
+    };
+    let remaining = match &inquiry.permit {
+        Some(_) => admission.permit.as_ref().map(|permit| permit.left),
+        None => admission
+            .decided
+            .as_ref()
+            .ok()
+            .map(|decision| decision.remaining),
+    };
+    remaining.unwrap_or(0) / inquiry.cost().max(1)
 }
 
 /// The longest time that an attempt takes: the longest timeout of its parts.

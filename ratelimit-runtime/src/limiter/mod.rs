@@ -126,7 +126,7 @@ impl RateLimiter {
             let mut check = CheckBuilder::of(rule, None);
             check.key(key);
             check.with_check(engine, |check| {
-                let later = || Err(Part::new(Arc::clone(engine), check));
+                let later = || Err(Part::new(engine, check));
                 engine::decide_now::<Result<_, _>>(engine, check, later)
             })
         };
