@@ -80,7 +80,7 @@ impl Grants {
         let now = self.now(request.key());
         for grant in set.iter().filter(|grant| grant.of.is_of(hash, request)) {
             is_waited_for |= grant.is_waited_for();
-            if first.is_none() && grant.may_admit(request.cost()) && grant.lasts(now) {
+            if first.is_none() && grant.may_admit(request.cost(), now) {
                 first = Some(grant);
             }
         }
