@@ -55,8 +55,10 @@ impl Grants {
     /// The admission of a request by units taken ahead, unless a caller waits for some of its key.
     pub(super) fn spend(&self, request: &Request<'_>) -> Option<Verdict> {
         self.find(request, |grant, is_waited_for, now| {
-            let grant = Some(grant).filter(|_| !is_waited_for);
-            grant?.spend(request.cost(), now)
+            if is_waited_for {
+                return None;
+            }
+            grant.spend(request.cost(), now)
         })?
     }
 
