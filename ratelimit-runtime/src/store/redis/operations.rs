@@ -81,8 +81,6 @@ impl RedisStore {
     /// takes units ahead if the key is busy. Units that this store holds do not refuse its own
     /// call: they are given back, and it asks again.
     async fn acquire_ahead(&self, request: Request<'_>) -> Result<Verdict, StoreError> {
-        // Callers that are admitted again and again wait for nothing else.
-        pace::give_way().await;
         let is_away = || self.is_away(&request);
         let spend = || self.known.spend_in_turn(&request, is_away);
         if let Some(admission) = spend().await {

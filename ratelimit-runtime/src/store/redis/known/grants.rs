@@ -79,8 +79,11 @@ impl Grants {
         }
         let hash = self.sets.hash(request.key());
         let (set, mut first, mut is_waited_for) = (self.sets.read(hash)?, None, false);
+        let own = set.iter().filter(|grant| grant.of.is_of(hash, request));
+        let mut own = own.peekable();
+        own.peek()?;
         let now = self.now(request.key());
-        for grant in set.iter().filter(|grant| grant.of.is_of(hash, request)) {
+        for grant in own {
             is_waited_for |= grant.is_waited_for();
             if first.is_none() && grant.may_admit(request.cost(), now) {
                 first = Some(grant);
