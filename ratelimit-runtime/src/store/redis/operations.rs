@@ -97,8 +97,6 @@ impl RedisStore {
     /// takes units ahead if the key is busy. Units that this store holds do not refuse its own
     /// call: they are given back, and it asks again.
     async fn acquire_ahead(&self, request: Request<'_>) -> Result<Verdict, StoreError> {
-        // Callers that are admitted again and again wait for nothing else.
-        pace::give_way().await;
         let is_away = || self.is_away(&request);
         // If the units are too few, it asks.
         let may_wait = || self.may_wait(&request, 2);

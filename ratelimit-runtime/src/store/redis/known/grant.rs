@@ -79,14 +79,10 @@ impl Grant {
     }
 
     /// `true` if the grant has, or may get, enough units for a call of this cost.
-    pub(super) fn may_admit(&self, units: u64) -> bool {
+    pub(super) fn may_admit(&self, units: u64, now: Moment) -> bool {
         let left = self.left.load(Ordering::Acquire);
-        left < OVER && (left >= units || self.taken.get().is_none())
-    }
-
-    /// `true` unless the lease is over.
-    pub(super) fn lasts(&self, now: Moment) -> bool {
-        self.taken.get().is_none_or(|taken| taken.lasts(now))
+        let fits = |taken: &Lease| left >= units && taken.lasts(now);
+        left < OVER && self.taken.get().is_none_or(fits)
     }
 
     /// A waiting caller, until it is dropped.

@@ -55,8 +55,10 @@ impl Grants {
     /// The admission of a request by units taken ahead, unless a caller waits for some of its key.
     pub(super) fn spend(&self, request: &Request<'_>) -> Option<Verdict> {
         self.find(request, |grant, is_waited_for, now| {
-            let grant = Some(grant).filter(|_| !is_waited_for);
-            grant?.spend(request.cost(), now)
+            if is_waited_for {
+                return None;
+            }
+            grant.spend(request.cost(), now)
         })?
     }
 
@@ -77,10 +79,13 @@ impl Grants {
         }
         let hash = self.sets.hash(request.key());
         let (set, mut first, mut is_waited_for) = (self.sets.read(hash)?, None, false);
+        let own = set.iter().filter(|grant| grant.of.is_of(hash, request));
+        let mut own = own.peekable();
+        own.peek()?;
         let now = self.now(request.key());
-        for grant in set.iter().filter(|grant| grant.of.is_of(hash, request)) {
+        for grant in own {
             is_waited_for |= grant.is_waited_for();
-            if first.is_none() && grant.may_admit(request.cost()) && grant.lasts(now) {
+            if first.is_none() && grant.may_admit(request.cost(), now) {
                 first = Some(grant);
             }
         }

@@ -37,7 +37,7 @@ use self::moment::{Moment, micros};
 use self::refusals::{Miss, Refusals};
 use crate::clock::Clock;
 use crate::clock::of_tokio::TokioClock;
-use crate::pace::READY_TASKS_RUN;
+use crate::pace::{self, READY_TASKS_RUN};
 use crate::store::redis::settings::epochs::Epochs;
 use crate::store::{Request, Verdict};
 
@@ -231,6 +231,8 @@ impl Known {
         // Where one is used up meanwhile, another caller may be fetching the next one.
         for _ in 0..=MOST_GRANTS {
             let (grant, is_waited_for) = grants.of(request)?;
+            // Callers that are admitted again and again wait for nothing else.
+            pace::give_way().await;
             if is_waited_for {
                 // Those who were woken are ready: behind them.
                 READY_TASKS_RUN.pass().await;

@@ -85,8 +85,8 @@ impl<'a> Lent<'a> {
         })
     }
 
-    /// Sends commands, each behind an `ASKING` or not, and returns a reply to each. Late replies and
-    /// errors that concern the server are reported to the link by its own connection.
+    /// Sends commands, each behind an `ASKING` or not, and returns a reply to each. Late replies,
+    /// and errors that concern the server, are reported to the link by its own connection.
     async fn send(&mut self, commands: Vec<Cmd>, asking: bool) -> Result<Vec<Value>, StoreError> {
         let closed = || StoreError::unavailable("the connection to Redis is closed");
         let (own, main) = self.loan.as_mut().ok_or_else(closed)?;

@@ -111,7 +111,8 @@ impl Question {
     /// `true` if this gives back what was taken ahead on a connection that may be the last one to
     /// its server.
     pub(crate) fn gives_back(&self) -> bool {
-        matches!(&self.subject, Some(subject) if matches!(subject.operation, Operation::GiveBack(_)))
+        let subject = self.subject.as_ref();
+        subject.is_some_and(|subject| matches!(subject.operation, Operation::GiveBack(_)))
     }
 
     fn written(operation: Operation, request: &Request<'_>, now: Option<u64>) -> Self {
