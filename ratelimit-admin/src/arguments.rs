@@ -411,10 +411,14 @@ fn network(text: &str) -> Option<&str> {
 impl Bucket {
     /// The same with the name and limits that a limiter has written, and the key that its template
     /// makes of a value.
-    pub(crate) fn known_as(&self, rules: &InForce) -> Result<(Self, Option<Key>), String> {
+    pub(crate) fn known_as(
+        &self,
+        rules: &InForce,
+        has_secret: bool,
+    ) -> Result<(Self, Option<Key>), String> {
         let rule = rules.rule(&self.rule.name, self.rule.policy.as_deref())?;
         let value = self.key.as_deref().map(unescaped);
-        let key = key_of(rule, value.as_deref());
+        let key = key_of(rule, value.as_deref(), has_secret);
         let key = key.map_err(|why| format!("{}: {}", escaped(&rule.name), escaped(&why)))?;
         let rule = self.rule.known_as(rules)?;
         Ok((

@@ -93,8 +93,9 @@ async fn run(command: &Command, service: &Service) -> Result<Report, Failure> {
         Command::Find { value, policies } => {
             let file = policies.as_deref().map(policies_in).transpose()?;
             let (rules, value) = (in_force(service).await?, escapes::unescaped(value));
+            let has_secret = service.secret.is_some();
             let limiter = async |policies| with_policies(service, policies).await;
-            let found = lookup::find(rules, &value, file.as_ref(), limiter);
+            let found = lookup::find(rules, &value, file.as_ref(), has_secret, limiter);
             Ok(Report::Found(found.await?))
         }
         Command::Top { name, max_keys } => {
@@ -371,7 +372,8 @@ impl Target {
         let (mut key, mut other) = bucket.key()?;
         let mistake = bucket.mistake();
         if !bucket.rule.has_limits() {
-            let (known, by_template) = bucket.known_as(&in_force(service).await?)?;
+            let (known, by_template) =
+                bucket.known_as(&in_force(service).await?, service.secret.is_some())?;
             bucket = known;
             if let Some(by_template) = by_template {
                 (key, other) = (by_template, None);
