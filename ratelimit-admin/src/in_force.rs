@@ -286,11 +286,17 @@ impl InForce {
 
     /// The message where no limiter has written the rule, and what to do.
     fn unknown(&self, name: &str, instead: &str) -> String {
-        let near = nearest(self.names(), name);
+        let names = self.names();
+        let all = names.len();
+        let near = nearest(names, name);
+        let more = match all - near.len() {
+            0 => String::new(),
+            more => format!(" and {more} more (see `ratelimit-admin rules`)"),
+        };
         let near = if near.is_empty() {
             "no rule".to_owned()
         } else {
-            listed(near.into_iter())
+            listed(near.into_iter()) + &more
         };
         let skipped = self
             .skipped

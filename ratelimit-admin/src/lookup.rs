@@ -95,7 +95,9 @@ fn rendered(rule: &RuleInForce, value: &str) -> Result<Key, String> {
     let pieces = pieces(template).ok_or("its template is damaged")?;
     let placeholders = pieces.len() / 2;
     if placeholders != 1 {
-        return Err(format!("its key has {placeholders} values: {template}"));
+        return Err(format!(
+            "its key has {placeholders} values, {template}: `ratelimit-admin list` has its keys"
+        ));
     }
     let other = |what: &str| format!("its key {template} takes {what}");
     let kind = rule.line.kinds.first().map_or("other", String::as_str);

@@ -160,8 +160,8 @@ async fn in_flight(
     max_keys: usize,
     service: &Service,
 ) -> Result<InFlightList, Failure> {
-    let known = known_name(name, service).await?;
-    let name = known.as_deref().unwrap_or(name);
+    let known = known(name, service).await?;
+    let name = known.first().map_or(name, |rule| &rule.name);
     let limiter = limiter(service, RateLimiter::builder()).await?;
     let rule = Rule::named(name, Limit::per_second(1)).with_concurrent(1);
     let of = RuleKeys {
@@ -181,10 +181,18 @@ async fn in_flight(
             counts.push(CallsInFlight { key, in_flight });
         }
     }
+    let is_limited = known.iter().any(|rule| rule.line.concurrent.is_some());
+    if counts.is_empty() && !known.is_empty() && !is_limited {
+        return Err(Failure::Arguments(format!(
+            "{}: it limits no calls in flight",
+            printable::escaped(name)
+        )));
+    }
     Ok(InFlightList {
         rule: name.to_owned(),
         keys: counts,
         complete,
+        is_known: is_limited,
         unread,
     })
 }
@@ -207,13 +215,16 @@ async fn in_force(service: &Service) -> Result<InForce, Failure> {
     Ok(in_force::read(&store(service)?, prefix, service.timeout).await?)
 }
 
-/// The full name of a rule that Redis knows. `None` where it knows none, or an ACL forbids to read
-/// them.
-async fn known_name(name: &str, service: &Service) -> Result<Option<String>, Failure> {
-    match in_force(service).await {
-        Err(Failure::Limiter(RateLimitError::Misconfigured(_))) => Ok(None),
-        rules => Ok(rules?.known_name(name)?.map(str::to_owned)),
-    }
+/// The rules of this name, or of the only one that ends so. None where Redis knows none, or an ACL
+/// forbids to read them.
+async fn known(name: &str, service: &Service) -> Result<Vec<RuleInForce>, Failure> {
+    let mut rules = match in_force(service).await {
+        Err(Failure::Limiter(RateLimitError::Misconfigured(_))) => return Ok(Vec::new()),
+        rules => rules?,
+    };
+    let full = rules.known_name(name)?.map(str::to_owned);
+    rules.rules.retain(|rule| Some(&rule.name) == full.as_ref());
+    Ok(rules.rules)
 }
 
 /// The rule with its limits: as they are said, or as its limiter has written them.
@@ -270,8 +281,8 @@ async fn of_a_stored_rule(
         Named::Unknown(near) if blocks => {
             let name = &bucket.rule.name;
             // A rule may be known, and have no keys at the moment.
-            if let Some(name) = known_name(name, service).await? {
-                bucket.rule.name_is(name);
+            if let Some(rule) = known(name, service).await?.pop() {
+                bucket.rule.name_is(rule.name);
                 return Ok(bucket);
             }
             let near = near

@@ -220,7 +220,7 @@ fn find_shows_a_value_under_each_rule_and_says_which_it_leaves_out() {
             "  log in: its key ip:<ip> takes an IP address\n",
             "  ping: it has no key: all callers share one bucket\n",
             "  report (policy report): its key <tenant> takes a whole number\n",
-            "  search: its key has 2 values: <tenant>/<user>\n",
+            "  search: its key has 2 values, <tenant>/<user>: `ratelimit-admin list` has its keys\n",
         ],
     );
     contains_all(
@@ -367,7 +367,7 @@ fn a_key_is_made_by_the_template_of_its_rule() {
         ),
         (
             &["search", "bob"],
-            "search: its key has 2 values: <tenant>/<user>",
+            "search: its key has 2 values, <tenant>/<user>: `ratelimit-admin list` has its keys",
         ),
         (&["search", "<7>"], "search: its key is <tenant>/<user>"),
         (
@@ -540,6 +540,14 @@ fn what_cannot_be_known_is_an_error_that_says_what_to_type() {
             "under the policies report: say one",
         ),
         (&["top", "sned"], "`list RULE --limits …` lists the keys"),
+        (
+            &["peek", "sned", "alice"],
+            " and 1 more (see `ratelimit-admin rules`) to Redis",
+        ),
+        (
+            &["in-flight", "given"],
+            "given: it limits no calls in flight",
+        ),
     ] {
         let words = desk.fails(args);
         assert!(words.contains(said), "{args:?}: {words}");
@@ -582,6 +590,9 @@ fn what_cannot_be_known_is_an_error_that_says_what_to_type() {
             "  bucket: its key is not known: give the rule `with_template`\n",
         ],
     );
+    // Redis knows the rule: nothing is spelt wrongly.
+    let idle = desk.says(&["in-flight", "export"]);
+    assert_eq!(idle.trim_end(), "no calls of export are in flight");
     let nothing = json(&["find", "alice", "--url", &desk.url, "--prefix", "other"]);
     assert_eq!(nothing["rules"], json!([]));
 }
