@@ -203,8 +203,9 @@ fn store(service: &Service) -> Result<RedisStore, Failure> {
     } else {
         RedisMode::Scripts
     };
-    Ok(RedisStore::new(&service.url()?)
-        .map_err(RateLimitError::from)?
+    let store = RedisStore::new(&service.url()?).map_err(RateLimitError::from)?;
+    Ok(service
+        .with_certificates(store)?
         .mode(mode)
         .write_rules(false))
 }
