@@ -15,7 +15,7 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgGroup, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use clap_complete::Shell;
-use ratelimit_runtime::{Algorithm, Key, Limit, ParseError, Policy, RateLimiter, Rule};
+use ratelimit_runtime::{Algorithm, Key, Limit, ParseError, Policy, RateLimiter, RedisStore, Rule};
 use serde_json::{Map, Value};
 
 use crate::escapes::unescaped;
@@ -72,9 +72,21 @@ pub(crate) enum Task {
 }
 
 impl Program {
+    /// The arguments. Subcommands that ask no Redis refuse the options of the service, and so do
+    /// not show them.
+    pub(crate) fn arguments() -> clap::Command {
+        let of_service = Service::augment_args(clap::Command::new(""));
+        let hidden = || of_service.get_arguments().map(|arg| arg.clone().hide(true));
+        ["replay", "completions", "man"]
+            .into_iter()
+            .fold(Self::command(), |command, name| {
+                command.mut_subcommand(name, |subcommand| subcommand.args(hidden()))
+            })
+    }
+
     /// The arguments of the process. Ends it where they are wrong, or ask for help.
     pub(crate) fn of_process() -> Self {
-        let mut command = Self::command();
+        let mut command = Self::arguments();
         let matches = command.get_matches_mut();
         let program = Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
         let is_said = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
@@ -193,6 +205,15 @@ pub(crate) struct Service {
     /// them
     #[arg(global = true, long, env = "RATELIMIT_SECRET", hide_env_values = true)]
     pub(crate) secret: Option<String>,
+    /// The authorities that TLS trusts in place of the platform's, as PEM
+    #[arg(global = true, long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// The certificate to show to a Redis that asks for one, as PEM
+    #[arg(global = true, long, value_name = "FILE", requires = "cert_key")]
+    cert: Option<PathBuf>,
+    /// The key of that certificate, as PEM
+    #[arg(global = true, long, value_name = "FILE", requires = "cert")]
+    cert_key: Option<PathBuf>,
     /// The service runs no scripts on Redis (`RedisMode::Transactions`)
     #[arg(global = true, long)]
     pub(crate) no_scripts: bool,
@@ -286,6 +307,22 @@ impl Service {
         url.ok_or_else(|| {
             "which Redis? Say --url redis://host/, or set RATELIMIT_URL or REDIS_URL".to_owned()
         })
+    }
+
+    /// The store, with the certificates of the files that are said.
+    pub(crate) fn with_certificates(&self, mut store: RedisStore) -> Result<RedisStore, String> {
+        let read = |file: &Path| {
+            std::fs::read(file).map_err(|error| format!("{}: {error}", file.display()))
+        };
+        if let Some(file) = &self.ca {
+            let trusted = store.ca_certificates(read(file)?);
+            store = trusted.map_err(|why| format!("--ca {}: {why}", file.display()))?;
+        }
+        if let (Some(file), Some(key)) = (&self.cert, &self.cert_key) {
+            let shown = store.client_certificate(read(file)?, read(key)?);
+            store = shown.map_err(|why| format!("--cert {}: {why}", file.display()))?;
+        }
+        Ok(store)
     }
 }
 
@@ -411,10 +448,14 @@ fn network(text: &str) -> Option<&str> {
 impl Bucket {
     /// The same with the name and limits that a limiter has written, and the key that its template
     /// makes of a value.
-    pub(crate) fn known_as(&self, rules: &InForce) -> Result<(Self, Option<Key>), String> {
+    pub(crate) fn known_as(
+        &self,
+        rules: &InForce,
+        has_secret: bool,
+    ) -> Result<(Self, Option<Key>), String> {
         let rule = rules.rule(&self.rule.name, self.rule.policy.as_deref())?;
         let value = self.key.as_deref().map(unescaped);
-        let key = key_of(rule, value.as_deref());
+        let key = key_of(rule, value.as_deref(), has_secret);
         let key = key.map_err(|why| format!("{}: {}", escaped(&rule.name), escaped(&why)))?;
         let rule = self.rule.known_as(rules)?;
         Ok((

@@ -1,6 +1,5 @@
 //! Completion scripts and man pages, of the arguments themselves.
 
-use clap::CommandFactory as _;
 use clap_complete::Shell;
 use clap_mangen::Man;
 
@@ -11,7 +10,7 @@ pub(crate) fn completions(shell: Shell) -> String {
     let mut script = Vec::new();
     clap_complete::generate(
         shell,
-        &mut Program::command(),
+        &mut Program::arguments(),
         "ratelimit-admin",
         &mut script,
     );
@@ -20,7 +19,7 @@ pub(crate) fn completions(shell: Shell) -> String {
 
 /// The man page of the program, or of one of its subcommands.
 pub(crate) fn man(subcommand: Option<&str>) -> Result<String, String> {
-    let mut command = Program::command();
+    let mut command = Program::arguments();
     command.build();
     if let Some(name) = subcommand {
         let found = command.find_subcommand(name).cloned();

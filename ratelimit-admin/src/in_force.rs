@@ -63,6 +63,9 @@ pub(crate) struct Line {
     pub(crate) key: Option<String>,
     #[serde(default)]
     pub(crate) kinds: Vec<String>,
+    /// `hashed`, where Redis holds no key in clear.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    keys: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) policy: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -162,6 +165,11 @@ impl RuleInForce {
     /// `true` if each call says the `max` of its first limit.
     pub(crate) fn is_max_per_call(&self) -> bool {
         self.line.max.is_some()
+    }
+
+    /// `true` if Redis holds no key of it in clear.
+    pub(crate) fn is_hashed(&self) -> bool {
+        self.line.keys.is_some()
     }
 
     /// `true` if it refuses no call.
@@ -278,11 +286,17 @@ impl InForce {
 
     /// The message where no limiter has written the rule, and what to do.
     fn unknown(&self, name: &str, instead: &str) -> String {
-        let near = nearest(self.names(), name);
+        let names = self.names();
+        let all = names.len();
+        let near = nearest(names, name);
+        let more = match all - near.len() {
+            0 => String::new(),
+            more => format!(" and {more} more (see `ratelimit-admin rules`)"),
+        };
         let near = if near.is_empty() {
             "no rule".to_owned()
         } else {
-            listed(near.into_iter())
+            listed(near.into_iter()) + &more
         };
         let skipped = self
             .skipped
@@ -328,6 +342,7 @@ impl std::fmt::Display for RuleInForce {
             Some("") => "no key".to_owned(),
             Some(key) => format!("key {key}"),
         });
+        parts.extend(self.is_hashed().then(|| "hashed".to_owned()));
         parts.extend(policy.as_ref().map(|policy| format!("policy {policy}")));
         parts.extend(prefetch.as_ref().map(|time| format!("prefetch {time}")));
         parts.extend(shadow.as_ref().map(|shadow| match shadow.as_str() {

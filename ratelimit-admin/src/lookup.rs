@@ -95,7 +95,9 @@ fn rendered(rule: &RuleInForce, value: &str) -> Result<Key, String> {
     let pieces = pieces(template).ok_or("its template is damaged")?;
     let placeholders = pieces.len() / 2;
     if placeholders != 1 {
-        return Err(format!("its key has {placeholders} values: {template}"));
+        return Err(format!(
+            "its key has {placeholders} values, {template}: `ratelimit-admin list` has its keys"
+        ));
     }
     let other = |what: &str| format!("its key {template} takes {what}");
     let kind = rule.line.kinds.first().map_or("other", String::as_str);
@@ -137,17 +139,27 @@ fn spelt(placeholder: &str, text: &str) -> String {
     last.iter().rev().fold(text.to_owned(), spell)
 }
 
+/// What is said where a key in clear would be one that no call has.
+const HASHED: &str = "its keys are hashed: say the --secret of the service";
+
 /// The key that a value is by the template of a rule; `None` where the value alone says it: as it
 /// is rendered, or under a key of one text.
 ///
 /// # Errors
 ///
 /// If no call has such a key.
-pub(crate) fn key_of(rule: &RuleInForce, value: Option<&str>) -> Result<Option<Key>, String> {
+pub(crate) fn key_of(
+    rule: &RuleInForce,
+    value: Option<&str>,
+    has_secret: bool,
+) -> Result<Option<Key>, String> {
+    let is_digest = |value: &str| value.len() == 33 && value.starts_with('#');
+    if rule.is_hashed() && !has_secret && value.is_some_and(|value| !is_digest(value)) {
+        return Err(format!("{HASHED}, or the key as `list` prints it"));
+    }
     let Some(template) = rule.line.key.as_deref() else {
         return Ok(None);
     };
-    let is_digest = |value: &str| value.len() == 33 && value.starts_with('#');
     match (value, template) {
         (None, "") => Ok(None),
         (None, _) => Err(format!(
@@ -240,6 +252,7 @@ pub(crate) async fn find<E: From<RateLimitError>>(
     in_force: InForce,
     value: &str,
     file: Option<&HashMap<String, Policy>>,
+    has_secret: bool,
     limiter: impl AsyncFnOnce(Vec<Policy>) -> Result<RateLimiter, E>,
 ) -> Result<Found, E> {
     let (mut left_out, mut looks, mut policies) = (Vec::new(), Vec::new(), Vec::new());
@@ -249,7 +262,12 @@ pub(crate) async fn find<E: From<RateLimitError>>(
             None => rule.supported().map(|()| None),
         };
         let policy = known.and_then(|known| Ok(of_file(&rule, known, file)?.cloned()));
-        match rendered(&rule, value).and_then(|key| Ok((key, policy?))) {
+        let key = if rule.is_hashed() && !has_secret {
+            Err(HASHED.to_owned())
+        } else {
+            rendered(&rule, value)
+        };
+        match key.and_then(|key| Ok((key, policy?))) {
             Ok((key, policy)) => {
                 looks.push((rule, key, policy.is_some().then_some(policies.len())));
                 policies.extend(policy);

@@ -93,8 +93,9 @@ async fn run(command: &Command, service: &Service) -> Result<Report, Failure> {
         Command::Find { value, policies } => {
             let file = policies.as_deref().map(policies_in).transpose()?;
             let (rules, value) = (in_force(service).await?, escapes::unescaped(value));
+            let has_secret = service.secret.is_some();
             let limiter = async |policies| with_policies(service, policies).await;
-            let found = lookup::find(rules, &value, file.as_ref(), limiter);
+            let found = lookup::find(rules, &value, file.as_ref(), has_secret, limiter);
             Ok(Report::Found(found.await?))
         }
         Command::Top { name, max_keys } => {
@@ -159,8 +160,8 @@ async fn in_flight(
     max_keys: usize,
     service: &Service,
 ) -> Result<InFlightList, Failure> {
-    let known = known_name(name, service).await?;
-    let name = known.as_deref().unwrap_or(name);
+    let known = known(name, service).await?;
+    let name = known.first().map_or(name, |rule| &rule.name);
     let limiter = limiter(service, RateLimiter::builder()).await?;
     let rule = Rule::named(name, Limit::per_second(1)).with_concurrent(1);
     let of = RuleKeys {
@@ -180,10 +181,18 @@ async fn in_flight(
             counts.push(CallsInFlight { key, in_flight });
         }
     }
+    let is_limited = known.iter().any(|rule| rule.line.concurrent.is_some());
+    if counts.is_empty() && !known.is_empty() && !is_limited {
+        return Err(Failure::Arguments(format!(
+            "{}: it limits no calls in flight",
+            printable::escaped(name)
+        )));
+    }
     Ok(InFlightList {
         rule: name.to_owned(),
         keys: counts,
         complete,
+        is_known: is_limited,
         unread,
     })
 }
@@ -194,8 +203,9 @@ fn store(service: &Service) -> Result<RedisStore, Failure> {
     } else {
         RedisMode::Scripts
     };
-    Ok(RedisStore::new(&service.url()?)
-        .map_err(RateLimitError::from)?
+    let store = RedisStore::new(&service.url()?).map_err(RateLimitError::from)?;
+    Ok(service
+        .with_certificates(store)?
         .mode(mode)
         .write_rules(false))
 }
@@ -206,13 +216,16 @@ async fn in_force(service: &Service) -> Result<InForce, Failure> {
     Ok(in_force::read(&store(service)?, prefix, service.timeout).await?)
 }
 
-/// The full name of a rule that Redis knows. `None` where it knows none, or an ACL forbids to read
-/// them.
-async fn known_name(name: &str, service: &Service) -> Result<Option<String>, Failure> {
-    match in_force(service).await {
-        Err(Failure::Limiter(RateLimitError::Misconfigured(_))) => Ok(None),
-        rules => Ok(rules?.known_name(name)?.map(str::to_owned)),
-    }
+/// The rules of this name, or of the only one that ends so. None where Redis knows none, or an ACL
+/// forbids to read them.
+async fn known(name: &str, service: &Service) -> Result<Vec<RuleInForce>, Failure> {
+    let mut rules = match in_force(service).await {
+        Err(Failure::Limiter(RateLimitError::Misconfigured(_))) => return Ok(Vec::new()),
+        rules => rules?,
+    };
+    let full = rules.known_name(name)?.map(str::to_owned);
+    rules.rules.retain(|rule| Some(&rule.name) == full.as_ref());
+    Ok(rules.rules)
 }
 
 /// The rule with its limits: as they are said, or as its limiter has written them.
@@ -270,8 +283,8 @@ async fn of_a_stored_rule(
         Named::Unknown(near) if blocks => {
             let name = &bucket.rule.name;
             // A rule may be known, and have no keys at the moment.
-            if let Some(name) = known_name(name, service).await? {
-                bucket.rule.name_is(name);
+            if let Some(rule) = known(name, service).await?.pop() {
+                bucket.rule.name_is(rule.name);
                 return Ok(bucket);
             }
             let near = near
@@ -372,7 +385,8 @@ impl Target {
         let (mut key, mut other) = bucket.key()?;
         let mistake = bucket.mistake();
         if !bucket.rule.has_limits() {
-            let (known, by_template) = bucket.known_as(&in_force(service).await?)?;
+            let (known, by_template) =
+                bucket.known_as(&in_force(service).await?, service.secret.is_some())?;
             bucket = known;
             if let Some(by_template) = by_template {
                 (key, other) = (by_template, None);

@@ -81,6 +81,9 @@ pub(crate) struct InFlightList {
     pub(crate) keys: Vec<CallsInFlight>,
     /// `true` if the list is complete.
     pub(crate) complete: bool,
+    /// Whether a limiter has written that it limits calls in flight.
+    #[serde(skip)]
+    pub(crate) is_known: bool,
     /// Keys that could not be read.
     #[serde(skip_serializing_if = "Unread::is_empty")]
     pub(crate) unread: Unread,
@@ -413,6 +416,7 @@ impl fmt::Display for Report {
                 rule,
                 keys,
                 complete,
+                is_known,
                 unread,
             }) => {
                 let rule = &escaped(rule);
@@ -422,7 +426,12 @@ impl fmt::Display for Report {
                 }
                 match (keys.len(), complete) {
                     (0, true) if unread.is_empty() => {
-                        write!(f, "no calls of {rule} are in flight; {}", hint(rule, None))
+                        write!(f, "no calls of {rule} are in flight")?;
+                        if *is_known {
+                            Ok(())
+                        } else {
+                            write!(f, "; {}", hint(rule, None))
+                        }
                     }
                     (keys, complete) => f.write_str(&keys_of_a_rule(keys, rule, *complete)),
                 }?;

@@ -660,6 +660,10 @@ fn only_answers_that_are_asked_for_use_up_a_limit() {
     let printed = printed(&["--rule", "2/1m", "--status", "401,403"], &log);
     assert_eq!(row(&printed, "2/1m")[0], "3", "4, 5 and 62: {printed}");
     says(&printed, "counted: 4, by their status");
+    // What counts nothing makes nothing behind it late: a whole window after 0, it has left.
+    let behind = "time,key,status\n0,a,200\n0,a,401\n60,a,200\n";
+    let behind = self::printed(&["--rule", "1/1m", "--status", "401"], behind);
+    assert_eq!(row(&behind, "1/1m")[0], "0", "{behind}");
     let class = self::printed(&["--rule", "2/1m", "--status", "4xx"], &log);
     assert_eq!(row(&class, "2/1m"), row(&printed, "2/1m"));
 }

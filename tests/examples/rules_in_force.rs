@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use ratelimit_runtime::{
-    Algorithm, Key, KeyKind, KeyPart, Limit, Policy, RateLimitError, RateLimiter, Rule, rate_limit,
+    Algorithm, Key, KeyKind, KeyPart, Limit, Policy, RateLimitError, RateLimiter,
+    RateLimiterBuilder, Rule, rate_limit,
 };
 use serde_json::{Value, json};
 
@@ -82,11 +83,15 @@ struct Desk {
 
 impl Desk {
     fn new(work: impl AsyncFnOnce(&RateLimiter)) -> Self {
+        Self::of(strict(), work)
+    }
+
+    fn of(settings: RateLimiterBuilder, work: impl AsyncFnOnce(&RateLimiter)) -> Self {
         super::admin_program();
         let server = RedisServer::start();
         let url = server.url();
         let policy = Policy::new(Limit::per_hour(10)).with_algorithm(Algorithm::FixedWindow);
-        let limiter = strict().redis(&url).prefix("shop:prod");
+        let limiter = settings.redis(&url).prefix("shop:prod");
         let limiter = limiter.policy("report", policy).build().unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -215,7 +220,7 @@ fn find_shows_a_value_under_each_rule_and_says_which_it_leaves_out() {
             "  log in: its key ip:<ip> takes an IP address\n",
             "  ping: it has no key: all callers share one bucket\n",
             "  report (policy report): its key <tenant> takes a whole number\n",
-            "  search: its key has 2 values: <tenant>/<user>\n",
+            "  search: its key has 2 values, <tenant>/<user>: `ratelimit-admin list` has its keys\n",
         ],
     );
     contains_all(
@@ -362,7 +367,7 @@ fn a_key_is_made_by_the_template_of_its_rule() {
         ),
         (
             &["search", "bob"],
-            "search: its key has 2 values: <tenant>/<user>",
+            "search: its key has 2 values, <tenant>/<user>: `ratelimit-admin list` has its keys",
         ),
         (&["search", "<7>"], "search: its key is <tenant>/<user>"),
         (
@@ -535,6 +540,14 @@ fn what_cannot_be_known_is_an_error_that_says_what_to_type() {
             "under the policies report: say one",
         ),
         (&["top", "sned"], "`list RULE --limits …` lists the keys"),
+        (
+            &["peek", "sned", "alice"],
+            " and 1 more (see `ratelimit-admin rules`) to Redis",
+        ),
+        (
+            &["in-flight", "given"],
+            "given: it limits no calls in flight",
+        ),
     ] {
         let words = desk.fails(args);
         assert!(words.contains(said), "{args:?}: {words}");
@@ -577,8 +590,57 @@ fn what_cannot_be_known_is_an_error_that_says_what_to_type() {
             "  bucket: its key is not known: give the rule `with_template`\n",
         ],
     );
+    // Redis knows the rule: nothing is spelt wrongly.
+    let idle = desk.says(&["in-flight", "export"]);
+    assert_eq!(idle.trim_end(), "no calls of export are in flight");
     let nothing = json(&["find", "alice", "--url", &desk.url, "--prefix", "other"]);
     assert_eq!(nothing["rules"], json!([]));
+}
+
+/// A block under the key in clear would refuse no call, and leave the customer's address on Redis.
+#[test]
+fn a_hashed_key_is_not_looked_for_in_clear() {
+    let desk = Desk::of(strict().hash_keys("pepper"), async |limiter| {
+        for _ in 0..4 {
+            let _ = send(limiter, "alice@example.com").await;
+        }
+        ping(limiter).await.unwrap();
+        export(limiter, "alice@example.com").await.unwrap();
+    });
+    let words = desk.says(&["rules"]);
+    contains_all(&words, &["    3/1m, block 10m, key <to>, hashed; written"]);
+    let stored = || desk.server.cli(&["KEYS", "*"]).lines().count();
+    let before = stored();
+    for args in [
+        &["block", "send", "bob@example.com", "--for", "1m"][..],
+        &["block", "send", "bob@example.com", "--for", "1m", "--new"],
+        &["peek", "send", "alice@example.com"],
+        &["reset", "send", "<alice@example.com>"],
+    ] {
+        let words = desk.fails(args);
+        let said = "shop.Mailer.send: its keys are hashed: say the --secret of the service, or the \
+                    key as `list` prints it";
+        assert!(words.contains(said), "{args:?}: {words}");
+    }
+    assert_eq!(stored(), before);
+    contains_all(
+        &desk.says(&["find", "alice@example.com"]),
+        &[
+            "  export: its keys are hashed: say the --secret of the service\n",
+            "  shop.Mailer.send: its keys are hashed: say the --secret of the service",
+        ],
+    );
+    // Without a key there is nothing to hash.
+    assert_eq!(desk.json(&["peek", "ping", "--global"])["remaining"], 4);
+    let listed = desk.json(&["list", "send"]);
+    let digest = listed["keys"][0]["key"].as_str().unwrap();
+    let secret = ["--secret", "pepper"];
+    for args in [
+        &["peek", "send", digest][..],
+        &[&["peek", "send", "alice@example.com"][..], &secret].concat(),
+    ] {
+        assert_eq!(desk.json(args)["state"], "blocked", "{args:?}");
+    }
 }
 
 /// Whoever may write to Redis may write there what it likes.

@@ -120,6 +120,16 @@ async fn an_attribute_says_its_template_and_whether_calls_say_max_or_policy() {
     assert!(rules[1].is_max_per_call && rules[0].is_policy_per_call);
 }
 
+#[tokio::test]
+async fn whether_keys_are_hashed_is_written() {
+    let server = RedisServer::start();
+    let limiter = strict().redis(&server.url()).prefix("shop");
+    let limiter = limiter.hash_keys("pepper").build().unwrap();
+    acquire(&limiter, &LOGIN).await;
+    assert_eq!(line(&server, "log in%3A1").await["keys"], "hashed");
+    assert!(limiter.rules()[0].is_hashed);
+}
+
 #[rate_limit(name = "watched", window = "1m", max = 5, limiter = limiter, shadow)]
 async fn watched(limiter: &RateLimiter) -> Result<(), RateLimitError> {
     Ok(())

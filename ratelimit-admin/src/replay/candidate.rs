@@ -91,6 +91,15 @@ impl Candidate {
             }
             let key = &keys[request.key];
             let admitted = match request.actual_cost {
+                // A reservation would move the next request of the key by a microsecond.
+                Some(0)
+                    if limiter
+                        .peek(&rule, key)
+                        .await
+                        .is_ok_and(|decision| decision.is_allowed()) =>
+                {
+                    Ok(())
+                }
                 None => limiter.acquire(&rule, key).await.map(drop),
                 Some(cost) => limiter
                     .reserve(&rule, key)

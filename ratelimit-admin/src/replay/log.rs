@@ -62,8 +62,12 @@ impl Log {
             let free = &mut free[request.key];
             // Never a second behind the log, however much it has of one key.
             request.after = free.saturating_sub(request.at).min(999_999);
-            // A sliding window admits no more units at once.
-            *free = request.at + request.after + request.cost.clamp(1, 1_000);
+            // A sliding window admits no more units at once. What is given back takes no room.
+            let units = match request.actual_cost {
+                Some(0) => 0,
+                _ => request.cost.clamp(1, 1_000),
+            };
+            *free = request.at + request.after + units;
         }
         self.requests
             .sort_by_key(|request| request.at + request.after);

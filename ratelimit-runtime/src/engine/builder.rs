@@ -180,6 +180,7 @@ impl<'r> CheckBuilder<'r> {
         let name = policy.map(|found| &*found.name);
         let mut summary = self.rule.summary(&bound.terms, name, self.kinds.list());
         summary.is_max_per_call = is_max_per_call;
+        summary.is_hashed = engine.key_hasher.is_some() && summary.template != Some("");
         if self.is_shadow_per_call && policy.is_none_or(|found| found.policy.terms.shadow.is_none())
         {
             summary.shadow = None;

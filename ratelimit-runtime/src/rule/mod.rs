@@ -494,6 +494,7 @@ impl Rule {
             shadow: Some(terms.shadow == Some(true)),
             template,
             kinds: kinds.unwrap_or_else(|| of_rule.unwrap_or_default().to_vec()),
+            is_hashed: false,
             policy: policy.map(Into::into),
             is_policy_per_call: matches!(
                 self.policy,

@@ -2,6 +2,7 @@
 
 use std::process::Stdio;
 
+use super::super::support::tls::{Authority, TlsServer};
 use super::*;
 
 /// Where no server listens, nor comes to: a port that was free may be another test's by now.
@@ -132,6 +133,14 @@ fn the_url_comes_from_the_environment_and_help_hides_it_and_names_all_subcommand
         help.contains("redis+cluster://") && !help.contains("pw"),
         "{help}"
     );
+
+    // They ask no Redis, and refuse its options.
+    for subcommand in ["replay", "completions", "man"] {
+        for shown in [says(&[subcommand, "--help"]), says(&["man", subcommand])] {
+            assert!(!shown.contains("RATELIMIT_"), "{shown}");
+            assert!(!shown.contains("json          "), "{shown}");
+        }
+    }
 
     let all = says(&["--help"]);
     for subcommand in [
@@ -346,4 +355,41 @@ fn a_url_that_is_said_and_empty_is_an_error() {
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("--url is empty"), "{said}");
+}
+
+/// Redis asks clients of TLS for a certificate unless told otherwise.
+#[test]
+fn certificates_are_read_from_files() {
+    let authority = Authority::new();
+    let shown = authority.identity(&["127.0.0.1", "localhost"]);
+    let server = TlsServer::start_with(&authority, &shown, &["--tls-auth-clients", "yes"]);
+    let client = authority.identity(&["operator"]);
+    let ca = File::new("ca.pem", &authority.certificate());
+    let cert = File::new("cert.pem", &client.certificate);
+    let key = File::new("key.pem", &client.key);
+    let url = server.url();
+    let rules = ["rules", "--url", &url];
+    let trusting = [&rules[..], &["--ca", ca.path()]].concat();
+    let whole = [
+        &trusting[..],
+        &["--cert", cert.path(), "--cert-key", key.path()],
+    ]
+    .concat();
+    assert!(says(&whole).starts_with("no keys of any rule are stored"));
+
+    let unknown = fails(2, &rules);
+    assert!(unknown.contains("UnknownIssuer"), "{unknown}");
+    let nameless = fails(2, &trusting);
+    assert!(nameless.contains("certificate"), "{nameless}");
+    let half = fails(2, &[&trusting[..], &["--cert", cert.path()]].concat());
+    assert!(half.contains("--cert-key"), "{half}");
+    let missing = fails(2, &[&rules[..], &["--ca", "no/such.pem"]].concat());
+    assert!(missing.contains("no/such.pem: "), "{missing}");
+    let other = fails(2, &[&rules[..], &["--ca", key.path()]].concat());
+    assert!(other.contains("key.pem: "), "{other}");
+    let plain = fails(
+        2,
+        &["rules", "--url", "redis://127.0.0.1/", "--ca", ca.path()],
+    );
+    assert!(plain.contains("certificates are for TLS"), "{plain}");
 }

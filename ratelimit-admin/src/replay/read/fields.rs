@@ -343,12 +343,13 @@ impl<'a> Fields<'a> {
     }
 
     /// The fields beside that of the key in which these records have addresses of other clients;
-    /// those that one in ten has.
+    /// those that one in ten has. A version, such as 2.0.0.0, is none.
     fn others(&self, records: &[&Record<'_>], clients: &Clients) -> Vec<String> {
         let is_known = |name: &str| {
             let known = [Some(&self.key), self.forwarded.as_ref()];
             known.into_iter().flatten().any(|known| same(known, name))
         };
+        let is_version = |name: &str| name.to_ascii_lowercase().ends_with("version");
         let mut counts = IndexMap::<String, usize>::new();
         for record in records {
             let Ok((key, _)) = self.key(record, clients) else {
@@ -361,7 +362,7 @@ impl<'a> Fields<'a> {
                 let other = clients
                     .named(&value)
                     .filter(|other| is_list && other.key != key);
-                if other.is_some() && !is_known(&name) {
+                if other.is_some() && !is_known(&name) && !is_version(&name) {
                     *counts.entry(name).or_default() += 1;
                 }
             }

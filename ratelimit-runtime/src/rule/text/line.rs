@@ -41,6 +41,7 @@ impl RuleSummary {
             ("shadow", shadow.map(quoted)),
             ("key", self.template.map(quoted)),
             ("kinds", self.template.map(|_| list(&self.kinds))),
+            ("keys", self.is_hashed.then(|| quoted("hashed"))),
             ("policy", self.policy.as_ref().map(quoted)),
             ("max", self.is_max_per_call.then(|| quoted("call"))),
             ("version", Some(quoted(env!("CARGO_PKG_VERSION")))),

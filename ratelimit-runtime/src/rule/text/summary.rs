@@ -32,6 +32,8 @@ pub struct RuleSummary {
     pub template: Option<&'static str>,
     /// The kind of each placeholder of the template.
     pub kinds: Vec<KeyKind>,
+    /// `true` if the store holds keys [hashed](crate::RateLimiterBuilder::hash_keys).
+    pub is_hashed: bool,
     /// The policy that sets limits, algorithm and block; `None` without one.
     pub policy: Option<Box<str>>,
     /// `true` if each call names its policy; then each policy used has a summary.

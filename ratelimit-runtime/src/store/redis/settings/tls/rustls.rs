@@ -34,6 +34,9 @@ pub(crate) fn platform() -> Option<Tls> {
     Some(Tls::default())
 }
 
+const NO_PROVIDER: &str = "rustls has no crypto provider, or several: let the program depend on \
+    `rustls` with one of the features `ring` and `aws_lc_rs`, or call `install_default` of one";
+
 impl Tls {
     /// Sets the trusted authorities.
     pub(crate) fn trust(&mut self, pem: &[u8]) -> Result<(), StoreError> {
@@ -81,7 +84,7 @@ impl Tls {
             // On the blocking pool, which goes on where its runtime stands still: it reads many
             // files. rustls panics without a crypto provider.
             let config = tokio::task::spawn_blocking(config).await;
-            config.map_err(|_| wrong("rustls needs a crypto provider"))??
+            config.map_err(|_| wrong(NO_PROVIDER))??
         };
         TlsConnector::from(config).connect(name, tcp).await
     }
