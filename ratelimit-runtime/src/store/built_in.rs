@@ -1,4 +1,5 @@
-//! [`BuiltInStore`]: operations that a limiter asks only of the stores of this crate.
+//! [`BuiltInStore`]: operations that a limiter asks only of the stores of this crate. They are not
+//! in the trait `Store`, so that they can change without a change to other stores.
 
 use std::time::Duration;
 

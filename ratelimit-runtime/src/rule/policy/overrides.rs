@@ -1,4 +1,5 @@
-//! [`Override`]: the numbers of a single key, in place of a policy's.
+//! [`Override`]: the numbers of a single key, in place of a policy's, for a customer that gets more
+//! or is suspended.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
