@@ -315,8 +315,8 @@ impl Rule {
         self.changed()
     }
 
-    /// Sets how long a check of this rule may take, in place of the limiter's timeout. Waiting for
-    /// room is not part of it.
+    /// Sets how long a whole check of this rule may take, in place of the limiter's timeout: any
+    /// time here, 1 ms to 1 min in an attribute or a policy. Waiting for room is not part of it.
     #[must_use]
     pub const fn with_timeout(mut self, timeout: Duration) -> Self {
         self.terms.timeout = Some(timeout);
@@ -391,7 +391,7 @@ impl Rule {
         rule
     }
 
-    /// The name as decisions show it.
+    /// The name of the rule, as decisions, the log and metrics show it.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.names().name.as_str()
