@@ -140,7 +140,7 @@ impl RateLimiter {
 
     /// [`acquire`](Self::acquire) for several rules, each with a key of its own: all of them are
     /// charged, or none. The decisions are in the order of the rules. Redis charges up to 254 of
-    /// them in one step, and more, up to 10,000, as it does those in several slots of a cluster.
+    /// them in one step; up to 10,000, or those in several slots of a cluster, take several steps.
     ///
     /// ```
     /// # use ratelimit_runtime::{Key, Limit, RateLimiter, Rule};

@@ -291,7 +291,7 @@ impl Rule {
     }
 
     /// Admits at most `max` calls at a time per key, over all processes that share the store, in
-    /// addition to other limits. Make the calls with
+    /// addition to other limits; 0 refuses every call. Make the calls with
     /// [`RateLimiter::enter`](crate::RateLimiter::enter).
     #[must_use]
     pub const fn with_concurrent(mut self, max: u64) -> Self {

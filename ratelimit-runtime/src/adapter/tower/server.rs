@@ -1,4 +1,4 @@
-//! [`RateLimitLayer`] as a layer for HTTP services of tower.
+//! [`RateLimitLayer`] as a layer for HTTP services of tower, by which axum and tonic apply it.
 
 use std::future::{Future, ready};
 use std::mem;

@@ -1,4 +1,5 @@
-//! [`Registry`]: the bound rules of a limiter, and the first rule of each name.
+//! [`Registry`]: the bound rules of a limiter, so that a call finds its own instead of making it;
+//! and the first rule of each name, with which later ones of that name have to agree.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
