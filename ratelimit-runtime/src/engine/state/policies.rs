@@ -1,4 +1,5 @@
-//! [`PolicyBook`]: the policies of a limiter, and how rules use them.
+//! [`PolicyBook`]: the policies of a limiter, replaced in one step while calls go on, and how rules
+//! use them.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

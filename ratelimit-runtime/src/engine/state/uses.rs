@@ -1,4 +1,5 @@
-//! [`PolicyUse`]: how a rule uses a policy, and the mistake if the two do not go together.
+//! [`PolicyUse`]: how a rule uses a policy, and the mistake if the two do not go together. Uses are
+//! remembered, so that a later set of policies that breaks one is refused.
 
 use crate::rule::{Name, Policy, Rule, Terms};
 use crate::store::{Capabilities, Feature, Reserves};
