@@ -220,8 +220,8 @@ impl Rule {
         self.changed()
     }
 
-    /// Lets a refused call wait for room, for at most this long and [`Limit::MAX_WINDOW`]; zero
-    /// refuses at once.
+    /// Lets a refused call wait for room, for at most `wait`, which is cut to
+    /// [`Limit::MAX_WINDOW`]; zero refuses at once.
     ///
     /// A call whose [`retry_after`](crate::Decision::retry_after) is longer is refused at once; an
     /// open estimate of `actual_cost` counts as spent. Under
