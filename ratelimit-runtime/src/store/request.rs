@@ -88,8 +88,8 @@ impl<'a> Request<'a> {
         self.limits
     }
 
-    /// The cost of the call. Of a request to acquire or peek, it is at most what the limits admit at
-    /// once.
+    /// The cost of the call. In a request to acquire or peek it is at most what the limits admit
+    /// at once.
     #[must_use]
     #[inline]
     pub fn cost(&self) -> u64 {
