@@ -62,7 +62,7 @@ impl<'r> CheckBuilder<'r> {
         self.kinds = RenderedKinds::UNKNOWN;
     }
 
-    /// Replaces the `max` of the first limit.
+    /// Replaces the `max` of the first limit for this call; 0 refuses it.
     pub fn max(&mut self, max: u64) {
         self.max = Some(max);
     }
@@ -72,7 +72,7 @@ impl<'r> CheckBuilder<'r> {
         self.policy = Some(name);
     }
 
-    /// Sets the cost of this call.
+    /// Sets the cost of this call, in place of the rule's; 0 charges nothing.
     pub fn cost(&mut self, cost: u64) {
         self.cost = cost;
     }

@@ -1,5 +1,5 @@
-//! [`Inquiry`]: a question of a part, for room in its limits or for a permit, and a look at the
-//! answer, which charges nothing.
+//! [`Inquiry`]: one of the two things that a part asks for, room in its limits or a permit, each
+//! with a key of its own. A look at it charges nothing.
 
 use tokio::time::Instant;
 

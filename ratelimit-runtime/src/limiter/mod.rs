@@ -140,7 +140,7 @@ impl RateLimiter {
 
     /// [`acquire`](Self::acquire) for several rules, each with a key of its own: all of them are
     /// charged, or none. The decisions are in the order of the rules. Redis charges up to 254 of
-    /// them in one step, and more, up to 10,000, as it does those in several slots of a cluster.
+    /// them in one step; up to 10,000, or those in several slots of a cluster, take several steps.
     ///
     /// ```
     /// # use ratelimit_runtime::{Key, Limit, RateLimiter, Rule};
@@ -325,8 +325,8 @@ impl RateLimiter {
         outcome
     }
 
-    /// Ends a block for all processes on the same store, and leaves the charges as they are; says
-    /// whether there was one. Offences are forgotten, also where no block lasts: under a rule whose
+    /// Ends a block for all processes on the same store, and leaves the charges as they are; `true`
+    /// if there was one. Offences are forgotten, also where no block lasts: under a rule whose
     /// block grows, the next one counts as the first.
     ///
     /// # Errors
@@ -370,9 +370,9 @@ impl RateLimiter {
     ///
     /// This waits for the first reading. From then on a task on the current tokio runtime reads the
     /// file twice a second, by its path, until the limiter or that runtime ends. A change is in
-    /// force once two readings in a row are the same; of two files, the one that changed last. A
-    /// file that is empty, wrong or gone changes nothing: see the event `policies_refused` and the
-    /// metric `ratelimit_policy_changes_total`.
+    /// force once two readings in a row are the same. Where a limiter watches two files, the one
+    /// that changed last is in force. A file that is empty, wrong or gone changes nothing: see the
+    /// event `policies_refused` and the metric `ratelimit_policy_changes_total`.
     ///
     /// # Errors
     ///

@@ -1,4 +1,5 @@
-//! [`Terms`]: the settings of a rule or a policy, and the mistake if they do not go together.
+//! [`Terms`]: the settings that a rule and a policy may both have, with one answer to which of them
+//! is in force, and the mistake if they do not go together.
 
 use std::fmt;
 use std::time::Duration;

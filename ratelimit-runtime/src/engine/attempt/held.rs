@@ -1,4 +1,5 @@
-//! [`Held`]: the admissions that an attempt has so far. [`Admission`]: the outcome of one part.
+//! [`Held`]: the admissions that an attempt has so far, which go back whichever way it ends early.
+//! [`Admission`]: the outcome of one part.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! [`Engine`]: the state of a limiter, which answers its checks.
+//! [`Engine`]: the state of a limiter, which its clones share: the store, settings, policies, bound
+//! rules, and who waits.
 
 mod counts;
 mod fallback;

@@ -68,8 +68,8 @@ impl RedisStore {
         self
     }
 
-    /// Sets the name of the connections in `CLIENT LIST`; none by default. With one that the server
-    /// does not take, such as one with a space, calls are `Misconfigured`.
+    /// Sets the name of the connections in `CLIENT LIST`; none by default. A name that the server
+    /// does not take, such as one with a space, makes calls `Misconfigured`.
     #[must_use]
     pub fn client_name(mut self, name: &str) -> Self {
         self.server_mut().login.client_name = Some(name.to_owned());

@@ -181,7 +181,7 @@ impl Store for RedisStore {
         }
     }
 
-    /// Always asks the server.
+    /// Always asks the server, also where a refusal is known.
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
         Answer::later(async move {
             let lookup = self.known.lookup(&request);

@@ -1,4 +1,5 @@
-//! [`Servers`]: the links, batchers and slot map of one tokio runtime, and the server of each key.
+//! [`Servers`]: finds the server of each key, with the links, batchers and slot map of one tokio
+//! runtime.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

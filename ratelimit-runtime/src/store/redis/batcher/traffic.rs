@@ -1,4 +1,5 @@
-//! [`Traffic`]: the callers that wait on a link, and the calls in flight on it.
+//! [`Traffic`]: the callers that wait on a link, and the calls in flight on it. By these a caller
+//! either sends by itself, or waits to share a call.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

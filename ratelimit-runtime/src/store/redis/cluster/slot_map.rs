@@ -1,4 +1,5 @@
-//! [`SlotMap`]: the [`Master`] that serves each slot, as far as is known.
+//! [`SlotMap`]: the [`Master`] that serves each slot, as far as is known, so that a call goes to it
+//! at once. It is replaced by what nodes answer, and corrected by their redirections.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::AtomicBool;

@@ -67,7 +67,7 @@ pub struct Known {
 pub struct Lookup(Miss, Moment);
 
 impl Known {
-    /// The number of refusals that there is room for, unless set.
+    /// The number of refusals for which there is room by default.
     pub const CAPACITY: usize = 8_192;
 
     /// The knowledge of a store whose connections `epoch` counts.
@@ -94,7 +94,7 @@ impl Known {
         self.refusals = Refusals::new(refusals, self.refusals.staleness);
     }
 
-    /// Sets how old a refusal may be.
+    /// Sets how old a refusal may be: a second by default.
     #[cfg(feature = "_tests")]
     pub fn set_staleness(&mut self, staleness: Duration) {
         self.refusals.staleness = micros(staleness);

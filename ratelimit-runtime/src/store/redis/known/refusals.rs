@@ -1,4 +1,5 @@
-//! [`Refusals`]: requests that were refused, bounded in number, and how long each refusal holds.
+//! [`Refusals`]: requests that were refused, so that this process refuses them again without asking
+//! the server; bounded in number, each for as long as it holds.
 
 use super::known_key::KnownKey;
 use super::moment::Moment;

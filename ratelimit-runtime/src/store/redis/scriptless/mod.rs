@@ -1,5 +1,5 @@
-//! Deciding without scripts. [`Route`]: the script, transaction or command of redis-cell that
-//! decides a request.
+//! Deciding without scripts, for servers that forbid them. [`Route`]: the script, transaction or
+//! command of redis-cell that decides a request.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! [`ScriptCall`]: a call of one script: its command, and the reading of its reply.
+//! [`ScriptCall`]: a call of one script with all questions that share it: its command, and the
+//! reading of its reply, which repeats the number of the call.
 
 use redis::{Cmd, ServerError, Value};
 use rmp::decode;

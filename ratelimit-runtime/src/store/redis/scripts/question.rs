@@ -1,4 +1,5 @@
-//! [`Question`]: the question of one caller about one key, as bytes.
+//! [`Question`]: the question of one caller about one key, as bytes. It does not name the key, so
+//! that callers with equal questions about several keys share one.
 
 use std::cell::RefCell;
 use std::sync::Arc;

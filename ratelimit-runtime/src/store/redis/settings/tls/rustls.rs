@@ -1,4 +1,6 @@
-//! [`Tls`]: the trusted authorities, and the client's certificate.
+//! [`Tls`]: the trusted authorities, and the client's certificate. PEM files are read when they are
+//! set, so that a mistake in one is an error of the constructor; those of the platform, which takes
+//! long, at the first connection.
 
 use std::io;
 use std::sync::Arc;
