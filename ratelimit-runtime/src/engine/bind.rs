@@ -60,35 +60,41 @@ impl Engine {
 
     /// Makes the bound form of a rule, under this policy if it has one, for further calls to find.
     fn made(&self, rule: &Rule, policy: Option<&str>, reserves: Reserves) -> Arc<BoundRule> {
-        let mut rules = self.registry.write();
-        let found = policy.and_then(|name| {
-            Some(BoundPolicy {
-                name: name.into(),
-                policy: Arc::clone(rules.policies.get(name)?),
-            })
-        });
-        let unknown = policy.filter(|_| found.is_none());
+        let version = self.registry.version();
+        let found = policy.map(|name| (name, self.registry.policy(name)));
+        let (found, unknown) = match found {
+            Some((name, Ok(policy))) => {
+                let name = name.into();
+                (Some(BoundPolicy { name, policy }), None)
+            }
+            Some((_, Err(unknown))) => (None, Some(unknown)),
+            None => (None, None),
+        };
         let origin = Origin {
             limiter: self.id,
-            policies: policy.map_or(0, |_| self.registry.version()),
+            policies: policy.map_or(0, |_| version),
             terms: *rule.terms(),
             site: rule.site(),
             reserves,
         };
         let mut bound = self.resolve(rule, found, origin);
-        let compared = match unknown {
-            Some(name) => Err(RateLimitError::misconfigured(rules.unknown(name))),
-            None => self
-                .keeps(rule, &bound)
-                .and_then(|()| rules.compare(rule, &bound)),
-        };
+        if let Some(unknown) = unknown {
+            // A call may make up the name, so this is not kept, and holds nobody else up.
+            bound.mistake = Some(RateLimitError::misconfigured(unknown));
+            return Arc::new(bound);
+        }
+        let kept = self.keeps(rule, &bound);
+        let mut rules = self.registry.write();
+        if policy.is_some() && self.registry.version() != version {
+            // The new policies were put in force without a look at this rule.
+            drop(rules);
+            return self.made(rule, policy, reserves);
+        }
+        let compared = kept.and_then(|()| rules.compare(rule, &bound));
         let is_second = matches!(compared, Ok(true));
         bound.mistake = compared.err();
         let bound = Arc::new(bound);
-        // A call may make up the name of a policy that there is not.
-        if unknown.is_none() {
-            rules.keep(rule, &bound);
-        }
+        rules.keep(rule, &bound);
         drop(rules);
         if is_second {
             observe::log::same_path(rule.name());

@@ -5,12 +5,23 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::registry::{Registry, Rules};
-use crate::rule::Policies;
+use crate::rule::{Policies, Policy};
 
 impl Registry {
     /// The number of policies.
     pub(crate) fn count(&self) -> usize {
         self.read().policies.len()
+    }
+
+    /// The policy of this name.
+    ///
+    /// # Errors
+    ///
+    /// The message to a check whose policy is unknown.
+    pub(in crate::engine) fn policy(&self, name: &str) -> Result<Arc<Policy>, String> {
+        let rules = self.read();
+        let found = rules.policies.get(name).cloned();
+        found.ok_or_else(|| rules.unknown(name))
     }
 
     /// The names that are not among the policies. If none is missing, a set that lacks one of them
@@ -72,7 +83,7 @@ const LISTED: usize = 16;
 impl Rules {
     /// The message to a check whose policy is unknown, with the names of the policies.
     #[cold]
-    pub(in crate::engine) fn unknown(&self, name: &str) -> String {
+    fn unknown(&self, name: &str) -> String {
         // A call may make the name from a client's text.
         let shown: String = name
             .chars()

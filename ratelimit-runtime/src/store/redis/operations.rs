@@ -119,7 +119,7 @@ impl RedisStore {
             // By a task, which runs once this one waits: behind the request.
             fetch.spawn(&self.client()?.servers);
         }
-        let mut verdict = acquire().await?.verdict;
+        let mut verdict = acquire().await?.verdict();
         if !verdict.allowed && !verdict.blocked {
             // Units may have come meanwhile, or be of a grant behind one that was too small.
             let may_wait = || self.may_wait(&request, 1);
@@ -130,7 +130,7 @@ impl RedisStore {
             if is_refused_for && has_time(asked, request.timeout_at()) {
                 self.known.gave_back(&held).await;
                 // Without another answer, it was refused.
-                verdict = acquire().await.map_or(verdict, |again| again.verdict);
+                verdict = acquire().await.map_or(verdict, |again| again.verdict());
             }
         }
         Ok(self.known.note_decision(&request, lookup, verdict))
@@ -144,7 +144,7 @@ impl RedisStore {
         request: Request<'_>,
     ) -> Result<bool, StoreError> {
         let _voiding = self.known.voiding(request.key());
-        Ok(self.carry_out(operation, request).await?.verdict.allowed)
+        Ok(self.carry_out(operation, request).await?.is_done())
     }
 
     /// Asks the server for a permit, and to charge all requests.
@@ -162,7 +162,7 @@ impl RedisStore {
         }
         let until = requests.iter().filter_map(Request::timeout_at).min();
         let replies = client.servers.ask_all(&stack, until).await?;
-        let verdicts = replies.into_iter().map(|reply| reply.verdict);
+        let verdicts = replies.into_iter().map(|reply| reply.verdict());
         Ok(PermitVerdict::of_limits(verdicts.collect()))
     }
 }
@@ -176,7 +176,9 @@ impl Store for RedisStore {
             Ok(refusal) => Answer::ready(Ok(refusal)),
             Err(lookup) => Answer::later(async move {
                 let decided = self.carry_out(Operation::Acquire, request).await?;
-                Ok(self.known.note_decision(&request, lookup, decided.verdict))
+                Ok(self
+                    .known
+                    .note_decision(&request, lookup, decided.verdict()))
             }),
         }
     }
@@ -186,7 +188,7 @@ impl Store for RedisStore {
         Answer::later(async move {
             let lookup = self.known.lookup(&request);
             let seen = self.carry_out(Operation::Peek, request).await?;
-            Ok(self.known.note_look(&request, lookup, seen.verdict))
+            Ok(self.known.note_look(&request, lookup, seen.verdict()))
         })
     }
 
@@ -319,7 +321,7 @@ impl BuiltInStore for RedisStore {
         Answer::later(async move {
             let lookup = self.known.lookup(&request);
             let seen = self.carry_out(Operation::Offend, request).await?;
-            Ok(self.known.note_refusal(&request, lookup, seen.verdict))
+            Ok(self.known.note_refusal(&request, lookup, seen.verdict()))
         })
     }
 

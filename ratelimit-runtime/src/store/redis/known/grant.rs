@@ -174,7 +174,7 @@ impl Grant {
             .taken
             .set(Lease {
                 granted,
-                before: reply.verdict,
+                before: reply.verdict(),
                 at: now,
                 until,
             })

@@ -80,7 +80,7 @@ impl Permits {
         let question = self.shared.question("peek", &request, releases)?;
         let servers = &self.shared.servers;
         let reply = servers.ask(&request.key, question, request.timeout_at);
-        Ok(reply.await?.verdict.remaining)
+        Ok(reply.await?.in_flight())
     }
 
     /// Releases a permit. `false` if it is not one of this client's. Sends nothing itself, and may
@@ -108,11 +108,11 @@ impl Permits {
 /// The verdict in the replies about a permit, and about limits.
 fn verdict(replies: impl IntoIterator<Item = Reply>) -> Result<PermitVerdict, StoreError> {
     let mut replies = replies.into_iter();
-    let permit = replies.next().ok_or_else(unexpected_reply)?.verdict;
+    let permit = replies.next().ok_or_else(unexpected_reply)?;
     Ok(PermitVerdict {
-        is_full: !permit.allowed,
-        in_flight: permit.remaining,
-        verdicts: replies.map(|reply| reply.verdict).collect(),
+        is_full: !permit.is_done(),
+        in_flight: permit.in_flight(),
+        verdicts: replies.map(|reply| reply.verdict()).collect(),
     })
 }
 

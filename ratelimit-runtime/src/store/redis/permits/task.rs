@@ -135,7 +135,7 @@ impl PendingCall {
             return;
         };
         let answer = self.shared.servers.ask(&request.key, question, None).await;
-        self.done = answer.ok().map(|reply| reply.verdict.allowed);
+        self.done = answer.ok().map(|reply| reply.is_done());
     }
 }
 

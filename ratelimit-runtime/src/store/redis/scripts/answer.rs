@@ -8,13 +8,11 @@ use super::question::{CallQuestion, Granted, Operation, double};
 use super::script::lua;
 use crate::store::{Settled, Verdict};
 
-/// The reply to one caller about one key. Operations other than decisions read the numbers of a
-/// verdict in their own way.
+/// The reply to one caller about one key, which each operation reads as its own type.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reply {
-    /// The verdict of a charge or a look. It is allowed if another operation is done; of a permit,
-    /// the calls of the key that are in flight remain.
-    pub(crate) verdict: Verdict,
+    /// Allowed if the operation is done; of a permit, the calls that are in flight remain.
+    verdict: Verdict,
     /// The granted units, which may be 0.
     units: u16,
     /// The lease of a grant, or the part of an actual cost that was not charged.
@@ -32,17 +30,32 @@ impl From<Verdict> for Reply {
 }
 
 impl Reply {
-    pub(crate) fn settled(&self) -> Settled {
-        Settled::new(self.verdict.allowed, self.second)
+    /// The verdict of a charge or a look; of a grant, what the limits had left before.
+    pub(crate) fn verdict(&self) -> Verdict {
+        self.verdict
     }
 
-    /// The granted units. What the limits had left before is in the verdict.
+    /// `true` if a refund, a block or its end has changed anything, or a permit was acquired,
+    /// renewed or released.
+    pub(crate) fn is_done(&self) -> bool {
+        self.verdict.allowed
+    }
+
+    pub(crate) fn settled(&self) -> Settled {
+        Settled::new(self.is_done(), self.second)
+    }
+
     pub(crate) fn granted(&self) -> Granted {
         Granted {
             units: self.units.into(),
             ticket: self.verdict.ticket,
             lease: self.second,
         }
+    }
+
+    /// The number of calls of the key that are in flight, in reply to a question about permits.
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.verdict.remaining
     }
 }
 
