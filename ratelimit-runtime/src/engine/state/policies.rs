@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::registry::{Registry, Rules};
+use super::registry::{BoundRules, Registry};
 use crate::rule::{Policies, Policy};
 
 impl Registry {
@@ -80,7 +80,7 @@ impl Registry {
 /// The most names that a message lists. Four times as many characters of a call's policy are shown.
 const LISTED: usize = 16;
 
-impl Rules {
+impl BoundRules {
     /// The message to a check whose policy is unknown, with the names of the policies.
     #[cold]
     fn unknown(&self, name: &str) -> String {

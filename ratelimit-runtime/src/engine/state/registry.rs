@@ -22,11 +22,11 @@ pub(crate) struct Registry {
     pub(super) version: AtomicU64,
     /// A rule is bound, and policies are put in force, under this lock, so that no rule is bound
     /// between the look at the rules and the change.
-    rules: RwLock<Rules>,
+    rules: RwLock<BoundRules>,
 }
 
 #[derive(Default)]
-pub(in crate::engine) struct Rules {
+pub(in crate::engine) struct BoundRules {
     pub(in crate::engine) policies: HashMap<String, Arc<Policy>>,
     /// The names of policies that the service requires.
     pub(super) required: HashSet<String>,
@@ -50,11 +50,11 @@ impl Registry {
         self.version.load(Ordering::Acquire)
     }
 
-    pub(super) fn read(&self) -> RwLockReadGuard<'_, Rules> {
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, BoundRules> {
         self.rules.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(in crate::engine) fn write(&self) -> RwLockWriteGuard<'_, Rules> {
+    pub(in crate::engine) fn write(&self) -> RwLockWriteGuard<'_, BoundRules> {
         self.rules.write().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -87,7 +87,7 @@ impl Registry {
     }
 }
 
-impl Rules {
+impl BoundRules {
     /// The rules bound under policies, also under replaced ones.
     pub(super) fn under_policies(&self) -> impl Iterator<Item = (&str, &BoundRule)> {
         let by_policy = self.by_name.values().flat_map(|same| &same.by_policy);
