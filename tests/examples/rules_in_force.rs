@@ -615,6 +615,15 @@ fn a_hashed_key_is_not_looked_for_in_clear() {
     for args in [
         &["block", "send", "bob@example.com", "--for", "1m"][..],
         &["block", "send", "bob@example.com", "--for", "1m", "--new"],
+        &[
+            "block",
+            "send",
+            "bob@example.com",
+            "--for",
+            "1m",
+            "--limits",
+            "3/1m",
+        ],
         &["peek", "send", "alice@example.com"],
         &["reset", "send", "<alice@example.com>"],
     ] {
