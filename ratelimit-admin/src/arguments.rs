@@ -20,7 +20,7 @@ use serde_json::{Map, Value};
 
 use crate::escapes::unescaped;
 use crate::in_force::InForce;
-use crate::lookup::key_of;
+use crate::lookup::{is_digest, key_of};
 use crate::printable::escaped;
 use crate::replay;
 
@@ -273,7 +273,7 @@ pub(crate) struct Bucket {
     key: Option<String>,
     /// The rule has no key: all callers share one bucket
     #[arg(long, conflicts_with = "key")]
-    global: bool,
+    pub(crate) global: bool,
 }
 
 impl Change {
@@ -490,8 +490,7 @@ impl Bucket {
                 .ok_or_else(missing);
         };
         let text = &unescaped(text);
-        let is_digest = text.len() == 33 && text.starts_with('#');
-        if is_digest || text.contains(['<', '>']) {
+        if is_digest(text.as_bytes()) || text.contains(['<', '>']) {
             let key = Key::from_rendered(text)
                 .map_err(|error: ParseError| format!("the key {text}: {error}"))?;
             return Ok((key, None));

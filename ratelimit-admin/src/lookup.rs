@@ -142,6 +142,16 @@ fn spelt(placeholder: &str, text: &str) -> String {
 /// What is said where a key in clear would be one that no call has.
 const HASHED: &str = "its keys are hashed: say the --secret of the service";
 
+/// The same where a digest would do.
+pub(crate) fn hashed() -> String {
+    format!("{HASHED}, or the key as `list` prints it")
+}
+
+/// `true` for a key as a service that hashes keys stores it.
+pub(crate) fn is_digest(key: &[u8]) -> bool {
+    key.len() == 33 && key.starts_with(b"#")
+}
+
 /// The key that a value is by the template of a rule; `None` where the value alone says it: as it
 /// is rendered, or under a key of one text.
 ///
@@ -153,9 +163,9 @@ pub(crate) fn key_of(
     value: Option<&str>,
     has_secret: bool,
 ) -> Result<Option<Key>, String> {
-    let is_digest = |value: &str| value.len() == 33 && value.starts_with('#');
+    let is_digest = |value: &str| is_digest(value.as_bytes());
     if rule.is_hashed() && !has_secret && value.is_some_and(|value| !is_digest(value)) {
-        return Err(format!("{HASHED}, or the key as `list` prints it"));
+        return Err(hashed());
     }
     let Some(template) = rule.line.key.as_deref() else {
         return Ok(None);

@@ -220,8 +220,8 @@ fn find_shows_a_value_under_each_rule_and_says_which_it_leaves_out() {
             "  log in: its key ip:<ip> takes an IP address\n",
             "  ping: it has no key: all callers share one bucket\n",
             "  report (policy report): its key <tenant> takes a whole number\n",
-            "  search: its key has 2 values, <tenant>/<user>: `ratelimit-admin list` has \
-             its keys\n",
+            "  search: its key has 2 values, <tenant>/<user>: `ratelimit-admin list` has its \
+             keys\n",
         ],
     );
     contains_all(
@@ -368,7 +368,7 @@ fn a_key_is_made_by_the_template_of_its_rule() {
         ),
         (
             &["search", "bob"],
-            "search: its key has 2 values, <tenant>/<user>: `ratelimit-admin list` has its keys",
+            "search: its key has 2 values, <tenant>/<user>: `ratelimit-admin list` has",
         ),
         (&["search", "<7>"], "search: its key is <tenant>/<user>"),
         (
@@ -615,6 +615,15 @@ fn a_hashed_key_is_not_looked_for_in_clear() {
     for args in [
         &["block", "send", "bob@example.com", "--for", "1m"][..],
         &["block", "send", "bob@example.com", "--for", "1m", "--new"],
+        &[
+            "block",
+            "send",
+            "bob@example.com",
+            "--for",
+            "1m",
+            "--limits",
+            "3/1m",
+        ],
         &["peek", "send", "alice@example.com"],
         &["reset", "send", "<alice@example.com>"],
     ] {

@@ -72,11 +72,11 @@ impl RedisStore {
     /// | `redis+sentinel://[[user]:password@]host[:port][,host[:port]…]/master-name[/database]` | the master that Sentinel knows by this name. The hosts are sentinels, at port 26379 unless said; `?sentinel_user=…&sentinel_password=…` is their login |
     /// | `redis+cluster://[[user]:password@]host[:port][,host[:port]…]` | a cluster, of which these are some nodes |
     ///
-    /// `rediss` in the place of `redis` is TLS (feature `redis-tls`), for which rustls needs a crypto
-    /// provider: the one that a dependency on `rustls` brings with its default features, or one
-    /// that the program has installed by `CryptoProvider::install_default`. `valkey` and `valkeys`
-    /// mean the same as `redis` and `rediss`. Special characters in a password or a name are
-    /// percent-encoded.
+    /// `rediss` in the place of `redis` is TLS (feature `redis-tls`), for which rustls needs a
+    /// crypto provider: the one that a dependency on `rustls` brings with its default features, or
+    /// one that the program has installed by `CryptoProvider::install_default`. `valkey` and
+    /// `valkeys` mean the same as `redis` and `rediss`. Special characters in a password or a name
+    /// are percent-encoded.
     ///
     /// `redis` is not for a proxy that spreads keys over several servers by the first key of a
     /// command: commands have keys of several calls, so each server would admit `max` of a key.
