@@ -259,10 +259,11 @@ async fn of_a_stored_rule(
     }
     let prefix = service.prefix.as_deref().unwrap_or_default();
     let stored = match stored_rules(service, Some(prefix)).await {
-        // An ACL forbids to list keys. Only a block changes what nobody has counted.
-        Err(Failure::Limiter(RateLimitError::Misconfigured(_))) if change.name() != "block" => {
-            return Ok(bucket);
-        }
+        // An ACL forbids to list keys, or another master of a cluster is away. Only a block changes
+        // what nobody has counted.
+        Err(Failure::Limiter(
+            RateLimitError::Misconfigured(_) | RateLimitError::Unavailable(_),
+        )) if change.name() != "block" => return Ok(bucket),
         stored => stored?,
     };
     let blocks = change.name() == "block" && stored.complete;

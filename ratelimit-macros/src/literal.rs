@@ -1,4 +1,5 @@
-//! The literals in expressions, whatever is around them.
+//! The literals in expressions, without what may stand around them: parentheses, or the invisible
+//! group of a macro that passes one on.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens as _;

@@ -1,4 +1,5 @@
-//! [`Decision`]: the whole answer to one check.
+//! [`Decision`]: the whole answer to one check, small and `Copy`, so that log, metrics, header
+//! fields and the caller all read the same one.
 
 use std::time::Duration;
 

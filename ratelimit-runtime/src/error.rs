@@ -32,7 +32,7 @@ pub enum RateLimitError {
         rule: &'static str,
         /// The cost of the call.
         cost: u64,
-        /// The highest cost that the limit admits.
+        /// The highest cost that the limit admits, while nothing of it is used.
         limit: u64,
         /// `true` if `limit` is the highest cost of one call in a sliding window, 1,000. Other
         /// algorithms count any cost.
@@ -84,7 +84,7 @@ impl RateLimitError {
         }
     }
 
-    /// The decision of a refusal; `None` of any other error.
+    /// The decision of a refusal; `None` for any other error.
     #[must_use]
     pub fn decision(&self) -> Option<&Decision> {
         match self {
@@ -216,27 +216,28 @@ impl StoreError {
         }
     }
 
-    /// The store cannot be reached, or did not answer.
+    /// An error of a store that cannot be reached, or that did not answer.
     pub fn unavailable(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StoreErrorKind::Unavailable, message)
     }
 
-    /// The store did not answer in time; its health says whether it is up.
+    /// An error of a store that did not answer in time; its health says whether it is up.
     pub fn timed_out(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StoreErrorKind::TimedOut, message)
     }
 
-    /// The store is set up wrongly.
+    /// An error of a store that is set up wrongly.
     pub fn misconfigured(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StoreErrorKind::Misconfigured, message)
     }
 
-    /// The store does not have the operation.
+    /// An error of a store that does not have the operation.
     pub fn unsupported(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StoreErrorKind::Unsupported, message)
     }
 
-    /// Marks the error of a request that may have been carried out, because its reply was lost.
+    /// Marks this error as that of a request that may have been carried out, because its reply was
+    /// lost.
     #[must_use]
     pub fn lost(self) -> Self {
         Self {

@@ -117,7 +117,7 @@ impl Guard<()> {
 
     #[inline(never)]
     fn later(engine: &Arc<Engine>, check: &Check<'_>) -> Self {
-        let part = Part::new(Arc::clone(engine), check);
+        let part = Part::new(engine, check);
         Self::waiting(async move { engine::decide_later(&part).await.map(drop) })
     }
 }

@@ -52,6 +52,8 @@ impl Liar {
                                 "*1\r\n$5\r\nslave\r\n".to_owned()
                             }
                             ["ROLE"] => "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n".to_owned(),
+                            // By which a connection asks whether writes are paused.
+                            ["EVAL", _, "0"] => ":1\r\n".to_owned(),
                             ["EVALSHA" | "EVAL", ..] => {
                                 scripts.fetch_add(1, Ordering::Relaxed);
                                 script.clone()

@@ -1,5 +1,6 @@
 //! Reservations are settled once, and by the call that made them.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,6 +13,8 @@ use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
     Algorithm, Key, Limit, MemoryStore, RateLimitError, RateLimiter, Rule, Store, rate_limit,
 };
+
+use crate::support::layer::forward;
 
 /// A store on the other end of a network: every answer is for later, except that settlements may be
 /// answered at once, and is counted once it is on its way.
@@ -296,4 +299,38 @@ fn comes_about(done: impl Fn() -> bool) -> bool {
         std::thread::sleep(Duration::from_millis(5));
         done()
     })
+}
+
+/// A store whose settlements panic.
+struct Panicking(MemoryStore);
+
+impl Store for Panicking {
+    fn inner(&self) -> Option<&dyn Store> {
+        Some(&self.0)
+    }
+
+    forward!(0: acquire, peek, reset);
+
+    fn settle<'a>(&'a self, _: Request<'a>, _: u64, _: u64) -> Answer<'a, Settled> {
+        panic!("the store panics")
+    }
+}
+
+#[rate_limit(limiter = limiter, window = "1h", max = 5, count = "err")]
+#[rate_limit(limiter = limiter, window = "1d", max = 5, count = "err")]
+async fn panics(limiter: &RateLimiter, itself: bool) -> Result<(), RateLimitError> {
+    assert!(!itself, "the body panics");
+    Ok(())
+}
+
+/// A second panic, while the first one drops what the call holds, would abort the process.
+#[tokio::test]
+async fn a_store_that_panics_when_a_call_ends_does_not_end_the_process() {
+    let limiter = RateLimiter::with_store(Panicking(MemoryStore::new()));
+    for itself in [true, false] {
+        let call = AssertUnwindSafe(panics(&limiter, itself)).catch_unwind();
+        let why = call.await.unwrap_err();
+        let why = why.downcast_ref::<&str>().unwrap();
+        assert_eq!(why.contains("body"), itself, "{why}");
+    }
 }

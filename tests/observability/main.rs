@@ -20,6 +20,7 @@ mod log;
 mod panics;
 mod permits;
 mod redis_server;
+mod reentrant;
 mod samples;
 #[path = "../support/mod.rs"]
 mod support;

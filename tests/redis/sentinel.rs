@@ -29,6 +29,17 @@ async fn counts_on(store: &RedisStore, server: &RedisServer) -> bool {
     answer.unwrap().is_ok() && server.cli(&["EXISTS", &key]) == "1"
 }
 
+/// Connecting to it, logging in and asking take a round trip each.
+#[tokio::test]
+async fn a_sentinel_far_away_is_waited_for() {
+    let server = RedisServer::start();
+    let sentinel = FakeSentinel::start(&server, 1).await;
+    let far = Proxy::start(sentinel.port()).await;
+    far.delay(Duration::from_millis(300));
+    let store = ready(&format!("redis+sentinel://{}/main", far.address())).await;
+    assert!(counts_on(&store, &server).await);
+}
+
 /// One that is gone, one that is frozen, and one that answers.
 #[tokio::test]
 async fn one_sentinel_is_enough() {

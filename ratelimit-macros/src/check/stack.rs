@@ -1,4 +1,4 @@
-//! The arguments on which the attributes of one function must agree.
+//! Mistakes that show only across the attributes of one function, which are charged together.
 
 use proc_macro2::Span;
 use quote::ToTokens as _;

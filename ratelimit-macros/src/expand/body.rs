@@ -1,4 +1,5 @@
-//! Puts the guard into the function's body.
+//! Puts the guard into the function's body, where its future begins to run: an `async fn` as
+//! written, one that returns a future, or what `#[async_trait]` has made of it.
 
 use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
 use quote::ToTokens as _;

@@ -1,4 +1,5 @@
-//! The user's expressions inside of the guard, where `self` may have another name.
+//! The user's expressions inside of the guard, where `self` may have another name, as under
+//! `#[async_trait]`, and where a macro of the user's must not leave the function past the limit.
 
 use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
 use quote::{ToTokens, quote_spanned};

@@ -1,4 +1,5 @@
-//! The first stage's result: a function and the arguments of its attributes.
+//! The first stage's result: a function and the arguments of all its attributes. The topmost one
+//! expands first, and takes those below it, so that one guard charges all of them or none.
 
 use proc_macro2::{Span, TokenStream};
 use syn::{Meta, Path};

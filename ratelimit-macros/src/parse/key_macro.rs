@@ -1,4 +1,5 @@
-//! The input of `key!`.
+//! Reads the input of `key!`, which makes the key of an attribute by hand: a template, after the
+//! path of the runtime crate where that has another name.
 
 use proc_macro2::Span;
 use syn::parse::{Parse, ParseStream};

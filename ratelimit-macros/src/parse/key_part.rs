@@ -1,4 +1,4 @@
-//! The input of `#[derive(KeyPart)]`.
+//! Reads the input of `#[derive(KeyPart)]`: a struct or an enum, whose fields are the key.
 
 use proc_macro2::TokenStream;
 use syn::{Attribute, Data, DeriveInput, Expr, Field, Path, Token, Type};

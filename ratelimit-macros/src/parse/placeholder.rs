@@ -1,4 +1,5 @@
-//! The inside of a placeholder: a name, then `.field`, `.0` and `.method()`.
+//! The inside of a placeholder: a name, then `.field`, `.0` and `.method()`. Anything
+//! longer is an error that says to make the key an expression.
 
 use std::ops::Range;
 

@@ -1,4 +1,7 @@
-//! Which types have to be `KeyPart` for a derived `KeyPart`.
+//! The bounds of a derived `KeyPart`, by which the implementation for a generic type compiles.
+//!
+//! They are on the types of fields, not on the type parameters: where a field is a `T::Id`, `T`
+//! itself need not be `KeyPart`.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens as _;

@@ -1,4 +1,5 @@
-//! The arguments that a body under `count` or `actual_cost` takes with it into its block.
+//! The arguments that a body under `count` or `actual_cost` takes with it into its block, so that
+//! they are dropped in the order of the bare function.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens as _;

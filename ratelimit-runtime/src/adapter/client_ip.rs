@@ -1,4 +1,5 @@
-//! [`ClientIp`] of what a framework knows of a request.
+//! [`ClientIp`] of what a framework knows of a request: the other end of its connection, and its
+//! header fields. Which proxies are trusted is decided here, once for all frameworks.
 
 use std::net::IpAddr;
 #[cfg(feature = "axum")]

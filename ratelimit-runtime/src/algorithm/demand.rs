@@ -1,4 +1,5 @@
-//! [`Demand`]: the part of a call that an algorithm needs.
+//! [`Demand`]: the part of a call that an algorithm needs. It has no key and no rule, so that
+//! algorithms stay functions of state, time and cost.
 
 use crate::rule::{Algorithm, Limit};
 

@@ -1,4 +1,5 @@
-//! [`LimitStatus`]: where one limit stands for one call. [`Standing`]: where several limits stand.
+//! Where limits stand for a call, in the same terms for all algorithms: [`LimitStatus`] of one
+//! limit, [`Standing`] of several, by the limit that decides.
 
 /// The wait after a refusal that only open reservations cause, in microseconds: 50 ms. Most
 /// reservations by `count` are given back.

@@ -1,4 +1,5 @@
-//! Addresses as proxies write them into header fields.
+//! Addresses as proxies write them into header fields: with or without a port, brackets, or IPv4
+//! inside IPv6, so that one client has one key.
 
 use std::net::{IpAddr, SocketAddr};
 

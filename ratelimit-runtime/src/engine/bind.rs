@@ -7,40 +7,45 @@ use std::sync::atomic::AtomicBool;
 use arc_swap::ArcSwapOption;
 
 use super::bound::{BoundPolicy, BoundRule, Origin};
-use super::state::{Engine, PolicyUse};
+use super::state::Engine;
 use crate::error::RateLimitError;
+use crate::observe;
 use crate::rule::{self, Rule};
+use crate::store::Reserves;
 
 impl Engine {
-    /// The bound form of a rule, if this limiter was the first to use it and its policies are
-    /// unchanged.
+    /// The bound form of a rule for calls that reserve like this, if this limiter was the first to
+    /// use it so, and its policies are unchanged.
     #[inline]
-    pub(crate) fn first_look<'r>(&self, rule: &'r Rule) -> Option<&'r Arc<BoundRule>> {
+    pub(crate) fn first_look<'r>(
+        &self,
+        rule: &'r Rule,
+        reserves: Reserves,
+    ) -> Option<&'r Arc<BoundRule>> {
         let bound: &Arc<BoundRule> = rule.kept()?;
-        bound
-            .is_of(self.id, || self.policies.version())
-            .then_some(bound)
+        let is_of_calls = bound.origin.limiter == self.id && bound.origin.reserves == reserves;
+        (is_of_calls && bound.is_current(|| self.registry.version())).then_some(bound)
     }
 
-    /// The bound form of a rule, under the policy `called` if the call names one.
-    pub(crate) fn bind(&self, rule: &Rule, called: Option<&str>) -> Arc<BoundRule> {
+    /// The bound form of a rule for calls that reserve like this, under the policy `called` if the
+    /// call names one.
+    pub(crate) fn bind(
+        &self,
+        rule: &Rule,
+        called: Option<&str>,
+        reserves: Reserves,
+    ) -> Arc<BoundRule> {
         let first: Option<&Arc<BoundRule>> = rule.kept();
         let first = first.filter(|first| called.is_none() && first.origin.limiter == self.id);
-        if let Some(first) = first {
-            let newest = first
-                .newest
-                .load_full()
-                .unwrap_or_else(|| Arc::clone(first));
-            if newest.is_of(self.id, || self.policies.version()) {
-                return newest;
-            }
+        if let Some(newest) = first.and_then(|first| first.newest.load_full())
+            && newest.origin.reserves == reserves
+            && newest.is_current(|| self.registry.version())
+        {
+            return newest;
         }
         let policy = called.or(rule.policy());
-        let known = match policy {
-            Some(policy) => self.policies.current().rules.find(rule, policy),
-            None => self.registry.rules.find(rule, ""),
-        };
-        let bound = known.unwrap_or_else(|| self.made(rule, policy));
+        let known = self.registry.find(rule, policy, reserves);
+        let bound = known.unwrap_or_else(|| self.made(rule, policy, reserves));
         let is_kept = match policy {
             Some(_) => called.is_none() && bound.policy.is_some(),
             None => bound.has_max_of(rule),
@@ -54,73 +59,79 @@ impl Engine {
     }
 
     /// Makes the bound form of a rule, under this policy if it has one, for further calls to find.
-    fn made(&self, rule: &Rule, policy: Option<&str>) -> Arc<BoundRule> {
-        let Some(name) = policy else {
-            let bound = Arc::new(self.resolve(rule, None, 0));
-            self.registry.rules.insert(rule, "", &bound);
-            return bound;
+    fn made(&self, rule: &Rule, policy: Option<&str>, reserves: Reserves) -> Arc<BoundRule> {
+        let version = self.registry.version();
+        let found = policy.map(|name| (name, self.registry.policy(name)));
+        let (found, unknown) = match found {
+            Some((name, Ok(policy))) => {
+                let name = name.into();
+                (Some(BoundPolicy { name, policy }), None)
+            }
+            Some((_, Err(unknown))) => (None, Some(unknown)),
+            None => (None, None),
         };
-        let by = PolicyUse::from(rule);
-        let (set, found) = self.policies.used(name, &by);
-        let found = found.map(|policy| BoundPolicy {
-            name: name.into(),
-            policy,
-            by,
-            reservations: Default::default(),
-        });
-        let is_known = found.is_some();
-        let mut bound = self.resolve(rule, found, set.version);
-        if !is_known {
-            // A call may make up the name, so this is not kept.
-            bound.mistake = Some(RateLimitError::misconfigured(set.unknown(name)));
+        let origin = Origin {
+            limiter: self.id,
+            policies: policy.map_or(0, |_| version),
+            terms: *rule.terms(),
+            site: rule.site(),
+            reserves,
+        };
+        let mut bound = self.resolve(rule, found, origin);
+        if let Some(unknown) = unknown {
+            // A call may make up the name, so this is not kept, and holds nobody else up.
+            bound.mistake = Some(RateLimitError::misconfigured(unknown));
             return Arc::new(bound);
         }
+        let kept = self.keeps(rule, &bound);
+        let mut rules = self.registry.write();
+        if policy.is_some() && self.registry.version() != version {
+            // The new policies were put in force without a look at this rule.
+            drop(rules);
+            return self.made(rule, policy, reserves);
+        }
+        let compared = kept.and_then(|()| rules.compare(rule, &bound));
+        let is_second = matches!(compared, Ok(true));
+        bound.mistake = compared.err();
         let bound = Arc::new(bound);
-        set.rules.insert(rule, name, &bound);
-        self.registry.keep(&bound);
+        rules.keep(rule, &bound);
+        drop(rules);
+        if is_second {
+            observe::log::same_path(rule.name());
+        }
         bound
     }
 
-    /// The bound form of a rule, by its policy or by itself, with the first mistake in it.
-    fn resolve(&self, rule: &Rule, policy: Option<BoundPolicy>, version: u64) -> BoundRule {
+    /// The bound form of a rule, by its policy or by itself.
+    fn resolve(&self, rule: &Rule, policy: Option<BoundPolicy>, origin: Origin) -> BoundRule {
         let (names, own) = (rule.names(), rule.terms());
         let of_policy = |found: &BoundPolicy| own.with_policy(&found.policy.terms);
         let terms = policy.as_ref().map_or(*own, of_policy);
         let terms = terms.in_zone(own.zone).unwrap_or(terms);
-        let head = |push: &dyn Fn(&mut String)| {
-            let mut head = String::from(&*self.prefix);
-            push(&mut head);
-            Box::<[u8]>::from(head.into_bytes())
-        };
-        let of_permits = |head: &mut String| rule::push_in_flight_head(head, &names.escaped);
-        let of_limits = |head: &mut String| {
-            rule::push_head(head, terms.algorithm(), terms.limits(), &names.escaped);
-        };
-        let is_limited = !terms.limits().is_empty();
-        let stored = head(if is_limited { &of_limits } else { &of_permits });
+        let mut permit_head = String::from(&*self.prefix);
+        rule::push_in_flight_head(&mut permit_head, &names.escaped);
+        let mut head = String::from(&*self.prefix);
+        if terms.limits().is_empty() {
+            head.clone_from(&permit_head);
+        } else {
+            rule::push_head(&mut head, terms.algorithm(), terms.limits(), &names.escaped);
+        }
         let mut hasher = DefaultHasher::new();
-        hasher.write(stored.get(self.prefix.len()..).unwrap_or_default());
-        let mut bound = BoundRule {
+        hasher.write(head.split_at(self.prefix.len()).1.as_bytes());
+        BoundRule {
             name: names.name,
-            head: stored,
+            head: head.into_bytes().into(),
             terms_hash: (hasher.finish() >> 32) as u32,
             terms,
             is_plain: self.key_hasher.is_none() && policy.is_none(),
             policy,
-            permit_head: terms.concurrent.map(|_| head(&of_permits)),
+            permit_head: terms.concurrent.map(|_| permit_head.into_bytes().into()),
             capabilities: self.capabilities,
             mistake: None,
-            origin: Origin {
-                limiter: self.id,
-                policies: version,
-                terms: *own,
-                site: rule.site(),
-            },
+            origin,
             is_noted: AtomicBool::new(false),
             newest: ArcSwapOption::empty(),
-        };
-        bound.mistake = self.keeps(rule, &bound).err();
-        bound
+        }
     }
 
     /// `Ok` if the limiter can keep the rule.
@@ -133,9 +144,7 @@ impl Engine {
                 rule::MAX_NAME,
             ))
         } else if let Some(found) = &bound.policy {
-            found
-                .by
-                .mistake(&found.name, &found.policy, &self.capabilities)
+            bound.mistake_under(&found.name, &found.policy)
         } else if rule.has_policy() {
             // A rule of an attribute is used by hand.
             let why = "the policy of this rule is named by each call: say which by \
@@ -149,11 +158,7 @@ impl Engine {
             return Err(RateLimitError::misconfigured(mistake));
         }
         if !terms.limits().is_empty() {
-            self.supports(terms)?;
-        }
-        // An explicit name with a policy may be another's with limits: their keys differ.
-        if bound.policy.is_none() || rule.site().is_some() {
-            self.registry.compare(rule, &bound.head)?;
+            self.supports(terms, bound.origin.reserves)?;
         }
         Ok(())
     }

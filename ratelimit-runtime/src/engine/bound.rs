@@ -5,16 +5,15 @@
 //! whether the store can keep them. They are resolved at the first use, so a call only looks them
 //! up.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
 
-use super::state::PolicyUse;
 use crate::decision::Decision;
 use crate::error::RateLimitError;
 use crate::rule::{Name, Policy, Rule, Terms};
-use crate::store::{Capabilities, Feature, Reserves};
+use crate::store::{Capabilities, Feature, Request, Reserves};
 
 /// A rule, as one limiter applies it.
 pub(crate) struct BoundRule {
@@ -42,13 +41,10 @@ pub(crate) struct BoundRule {
     pub(super) newest: ArcSwapOption<Self>,
 }
 
-/// A rule's policy, and how the rule uses it.
+/// A rule's policy.
 pub(super) struct BoundPolicy {
     pub(super) name: Box<str>,
     pub(super) policy: Arc<Policy>,
-    pub(super) by: PolicyUse,
-    /// Whether calls of the rule may reserve a cost, and an estimate, once one did.
-    pub(super) reservations: [OnceLock<Result<(), RateLimitError>>; 2],
 }
 
 /// The values that a rule was bound from, by which further calls find it.
@@ -57,20 +53,32 @@ pub(super) struct Origin {
     /// The version of the limiter's policies; 0 where the rule has none.
     pub(super) policies: u64,
     pub(super) terms: Terms,
+    /// The address of the rule, if its name is derived from a path.
     pub(super) site: Option<usize>,
+    /// What the calls reserve.
+    pub(super) reserves: Reserves,
 }
 
 impl BoundRule {
-    /// `true` if the rule was bound on this limiter, under this version of its policies.
+    /// `true` if the rule was bound under this version of its limiter's policies, or without one.
     #[inline]
-    pub(super) fn is_of(&self, limiter: u64, policies: impl FnOnce() -> u64) -> bool {
-        let origin = &self.origin;
-        origin.limiter == limiter && (origin.policies == 0 || origin.policies == policies())
+    pub(super) fn is_current(&self, policies: impl FnOnce() -> u64) -> bool {
+        self.origin.policies == 0 || self.origin.policies == policies()
     }
 
-    /// `true` if it was bound from a rule with the settings of `rule`.
-    pub(super) fn is_from(&self, rule: &Rule) -> bool {
-        self.origin.site == rule.site() && self.origin.terms.binds_as(rule.terms())
+    /// `true` if it was bound from a rule with the settings of `rule`, for calls that reserve like
+    /// this.
+    pub(super) fn is_from(&self, rule: &Rule, reserves: Reserves) -> bool {
+        let origin = &self.origin;
+        origin.reserves == reserves
+            && origin.site == rule.site()
+            && origin.terms.binds_as(rule.terms())
+    }
+
+    /// `true` if it was bound from a rule of an explicit name with limits of its own, which are in
+    /// force.
+    pub(super) fn is_by_hand(&self) -> bool {
+        self.origin.site.is_none() && self.policy.is_none() && self.mistake.is_none()
     }
 
     /// `true` if `rule` has the first limit from which this was bound, which a call may change.
@@ -86,22 +94,16 @@ impl BoundRule {
     /// If there is a mistake in the rule, a feature that the store lacks, or a cost that the limits
     /// never admit. A limit of 0 gives a refusal that never ends.
     #[inline]
-    pub(super) fn supports(
-        &self,
-        terms: &Terms,
-        cost: u64,
-        reserves: Reserves,
-    ) -> Result<(), RateLimitError> {
+    pub(super) fn supports(&self, terms: &Terms, cost: u64) -> Result<(), RateLimitError> {
         let most = terms.most();
-        let is_decided = self.mistake.is_none() && most > 0 && cost <= most;
-        if is_decided && reserves == Reserves::Nothing {
+        if self.mistake.is_none() && most > 0 && cost <= most {
             return Ok(());
         }
-        self.why_not(terms, cost, reserves)
+        self.why_not(terms, cost)
     }
 
     #[cold]
-    fn why_not(&self, terms: &Terms, cost: u64, reserves: Reserves) -> Result<(), RateLimitError> {
+    fn why_not(&self, terms: &Terms, cost: u64) -> Result<(), RateLimitError> {
         self.has_no_mistake()?;
         let (rule, capacity, most) = (self.name.as_str(), terms.capacity(), terms.most());
         let mut limits = (0..).zip(terms.limits());
@@ -118,13 +120,52 @@ impl BoundRule {
         if cost > most {
             return Err(RateLimitError::cost_exceeds(rule, cost, most, true));
         }
-        match reserves {
-            Reserves::Nothing => Ok(()),
-            Reserves::Cost => self.require(Feature::Reserve),
-            Reserves::Estimate => self
-                .require(Feature::Reserve)
-                .and_then(|()| self.require(Feature::ActualCost)),
+        Ok(())
+    }
+
+    /// The mistake in using `policy`, of this `name`, for the rule, if there is one.
+    pub(super) fn mistake_under(&self, name: &str, policy: &Policy) -> Option<String> {
+        let (rule, terms) = (self.name.as_str(), &policy.terms);
+        let Origin {
+            terms: own,
+            reserves,
+            ..
+        } = self.origin;
+        let has_permits = own.concurrent.is_some();
+        if !has_permits && (terms.concurrent.is_some() || terms.lease.is_some()) {
+            return Some(format!(
+                "the policy `{name}` is for calls in flight, and the rule `{rule}`, which uses it, \
+                 does not keep their permits: give it `concurrent` too, or leave `concurrent` and \
+                 `lease` out of the policy"
+            ));
         }
+        if let Some(mistake) = own.with_policy(terms).mistake(false) {
+            return Some(format!(
+                "the rule `{rule}`, which uses the policy `{name}`: {mistake} (in the policy, \
+                 \"0s\" turns the rule's `wait` or `prefetch` off)"
+            ));
+        }
+        if reserves != Reserves::Nothing && !terms.prefetch().is_zero() {
+            return Some(format!(
+                "the policy `{name}` takes units ahead, and a call of the rule `{rule}`, which uses \
+                 it, counts only when it is over: leave `prefetch` out of the policy"
+            ));
+        }
+        let request = Request {
+            reserves,
+            ..Request::by(terms)
+        };
+        let mut lacking = self.capabilities.supports(&request);
+        if has_permits && lacking.is_ok() {
+            lacking = self
+                .capabilities
+                .require(policy.algorithm(), Feature::Concurrent);
+        }
+        let why = lacking.err()?;
+        Some(format!(
+            "the rule `{rule}` cannot use the policy `{name}`: {}",
+            why.message()
+        ))
     }
 
     /// `Ok` if the rule has no mistake, whatever the cost of a call.

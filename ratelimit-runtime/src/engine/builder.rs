@@ -62,7 +62,7 @@ impl<'r> CheckBuilder<'r> {
         self.kinds = RenderedKinds::UNKNOWN;
     }
 
-    /// Replaces the `max` of the first limit.
+    /// Replaces the `max` of the first limit for this call; 0 refuses it.
     pub fn max(&mut self, max: u64) {
         self.max = Some(max);
     }
@@ -72,7 +72,7 @@ impl<'r> CheckBuilder<'r> {
         self.policy = Some(name);
     }
 
-    /// Sets the cost of this call.
+    /// Sets the cost of this call, in place of the rule's; 0 charges nothing.
     pub fn cost(&mut self, cost: u64) {
         self.cost = cost;
     }
@@ -125,7 +125,7 @@ impl<'r> CheckBuilder<'r> {
         decide: impl FnOnce(&Check<'_>) -> T,
     ) -> T {
         let found;
-        let bound = match engine.first_look(self.rule) {
+        let bound = match engine.first_look(self.rule, self.reserves) {
             Some(bound) if self.policy.is_none() => bound,
             _ => {
                 found = self.bind(engine);
@@ -164,7 +164,7 @@ impl<'r> CheckBuilder<'r> {
         let is_max_per_call = self.max.is_some();
         // It may have been bound from a rule with another `max`.
         self.max = self.max.or_else(|| Some(max_of(self.rule.limits())));
-        let bound = engine.bind(self.rule, self.policy.as_deref());
+        let bound = engine.bind(self.rule, self.policy.as_deref(), self.reserves);
         self.tell(engine, &bound, is_max_per_call);
         bound
     }
@@ -212,7 +212,7 @@ impl<'r> CheckBuilder<'r> {
 
     /// The check for this limiter, with values of its own.
     pub(crate) fn kept(&mut self, engine: &Arc<Engine>) -> Part {
-        self.with_check(engine, |check| Part::new(Arc::clone(engine), check))
+        self.with_check(engine, |check| Part::new(engine, check))
     }
 
     /// [`kept`](Self::kept), under the terms by which `admission` was charged: a new set of
@@ -221,12 +221,11 @@ impl<'r> CheckBuilder<'r> {
         let key = self.key.clone();
         let part = self.kept(engine);
         let replaced = (part.bound.terms_hash != admission.terms_hash)
-            .then(|| engine.registry.kept(admission.terms_hash))
-            .flatten()
-            .filter(|bound| bound.name == part.bound.name);
+            .then(|| engine.registry.charged(self.rule, admission.terms_hash))
+            .flatten();
         let Some(bound) = replaced else { return part };
         self.key = key;
-        self.with_bound(engine, &bound, |check| Part::new(Arc::clone(engine), check))
+        self.with_bound(engine, &bound, |check| Part::new(engine, check))
     }
 
     /// [`kept`](Self::kept), with the permit to ask for if the rule limits calls in flight; `max`
@@ -242,12 +241,9 @@ impl<'r> CheckBuilder<'r> {
                 hasher.hide(head, &mut key);
             }
             Arc::new(PermitCheck {
-                name: bound.name,
+                bound: Arc::clone(bound),
                 key: key.behind(head).into(),
-                policies: bound.origin.policies,
                 max: max.or(bound.terms.concurrent).unwrap_or_default(),
-                lease: bound.terms.lease(),
-                index: u8::try_from(bound.terms.limits().len()).unwrap_or(u8::MAX),
             })
         });
         part.permit = permit;

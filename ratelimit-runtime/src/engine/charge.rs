@@ -5,7 +5,7 @@
 //! Beyond that, or if the runtime has ended, a charge stays as it is, and counts until it expires.
 
 use std::fmt;
-use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -51,25 +51,23 @@ impl Completion {
 }
 
 impl Engine {
-    /// Waits until all settlements that calls have left behind are done.
-    async fn settled(&self) {
-        self.settlements.ended().await;
-        // A settlement that is given up is reported where that happens.
-        let _ = self.store.settled().await;
-    }
-
     /// Gives back units taken ahead, without waiting for the store's answer.
     pub(crate) fn give_back(&self) {
         self.store.give_back();
     }
 
-    /// Waits as [`settled`](Self::settled) does, for at most `timeout`.
+    /// Waits until the store has done what calls have left behind, for at most `timeout`.
     ///
     /// # Errors
     ///
     /// [`RateLimitError::Unavailable`] if settlements or permits are not done after `timeout`.
     pub(crate) async fn settled_within(&self, timeout: Duration) -> Result<(), RateLimitError> {
-        pace::timeout(timeout.min(Limit::MAX_WINDOW), self.settled())
+        let settled = async {
+            self.settlements.ended().await;
+            // A settlement that is given up is reported where that happens.
+            let _ = self.store.settled().await;
+        };
+        pace::timeout(timeout.min(Limit::MAX_WINDOW), settled)
             .await
             .map_err(|_| {
                 let open = match self.settlements.open() {
@@ -88,21 +86,16 @@ pub(crate) async fn refund(part: &Part, admission: &Decision) -> Result<bool, Ra
     let now = Instant::now();
     let mut charge = Charge::new(part, Reserves::Nothing, admission, now, None);
     let is_charged = part.bound.terms_hash == admission.terms_hash;
-    let Some(open) = charge.open.take().filter(|_| is_charged) else {
+    let Some(open) = charge.0.take().filter(|_| is_charged) else {
         return Ok(false);
     };
-    let mut answer = open.ask(Completion::Refund, false);
+    let mut answer = open.ask(false);
     let answer = part.engine.answered(part.time(now), &mut answer).await;
     answer.map_err(Into::into)
 }
 
-/// The charge of a call. If it is dropped before it is ended, because the call was cancelled or
-/// panicked, it ends by `otherwise`.
-pub(crate) struct Charge {
-    /// `None` once the charge stays, or has been ended.
-    open: Option<Box<OpenCharge>>,
-    pub(super) otherwise: Completion,
-}
+/// The charge of a call. Dropping it ends it: until its call is admitted, it is given back.
+pub(crate) struct Charge(Option<Box<OpenCharge>>);
 
 impl Charge {
     /// The charge of a part, for which the store was first asked at `since`.
@@ -116,60 +109,58 @@ impl Charge {
         let open = decision.charge().map(|receipt| {
             let mut part = part.clone();
             part.reserves = reserves;
-            OpenCharge {
+            Box::new(OpenCharge {
                 part,
                 receipt,
                 since,
                 runtime: Handle::try_current().ok(),
                 room,
-                completion: Completion::Commit,
+                completion: match reserves {
+                    Reserves::Nothing => Completion::Refund,
+                    Reserves::Cost | Reserves::Estimate => Completion::Release,
+                },
                 error: None,
-            }
+            })
         });
-        let otherwise = match reserves {
-            Reserves::Nothing => Completion::Refund,
-            Reserves::Cost | Reserves::Estimate => Completion::Release,
-        };
-        Self {
-            open: open.map(Box::new),
-            otherwise,
-        }
+        Self(open)
     }
 
     /// Ends the charge.
     pub(crate) fn complete(mut self, completion: Completion) {
-        if let Some(open) = self.open.take() {
-            open.complete(completion, false);
+        if let Some(mut open) = self.0.take() {
+            open.completion = completion;
+            open.complete(false);
         }
     }
 
-    /// Commits the charge of a call that is about to be told that it is admitted. The store is
-    /// asked first, so that a refund by the caller comes behind the commit.
-    pub(super) fn commit(mut self) {
-        if let Some(open) = self.open.take() {
-            open.complete(Completion::Commit, true);
-        }
-    }
-
-    /// Keeps the reservation of an admitted call, which may go on for long: it takes room to be
-    /// settled when it ends.
-    pub(super) fn open_for_call(&mut self) {
-        self.otherwise = Completion::Commit;
-        if let Some(open) = &mut self.open {
+    /// The charge once its call is admitted. If the call `reserves`, it stays open, and from now on
+    /// dropping it commits it, because the call was cancelled or panicked. Any other charge counts.
+    pub(super) fn admitted(mut self, reserves: bool) -> Option<Self> {
+        let mut open = self.0.take()?;
+        if reserves {
+            // The call may go on for long: it takes room to be settled when it ends.
             open.room = None;
+        } else if open.completion == Completion::Refund {
+            return None;
         }
-    }
-
-    /// Lets the charge count as it is.
-    pub(super) fn keep(mut self) {
-        self.open = None;
+        open.completion = Completion::Commit;
+        if reserves {
+            return Some(Self(Some(open)));
+        }
+        // The store is asked before the caller is told, so that a refund comes behind the commit.
+        open.complete(true);
+        None
     }
 }
 
 impl Drop for Charge {
+    /// Ends the charge. The store, or its clock, may be the application's: one that panics, while
+    /// the panic of a body drops this, would abort the process.
     fn drop(&mut self) {
-        if let Some(open) = self.open.take() {
-            open.complete(self.otherwise, false);
+        if let Some(open) = self.0.take() {
+            let ends = || open.complete(false);
+            // The panic hook reports it, and the charge stays as it is.
+            let _ = catch_unwind(AssertUnwindSafe(ends));
         }
     }
 }
@@ -211,6 +202,7 @@ struct OpenCharge {
     /// The runtime on which the call was made.
     runtime: Option<Handle>,
     room: Option<OwnedSemaphorePermit>,
+    /// How it ends.
     completion: Completion,
     /// The reason why it is not ended yet, once that has begun. It is reported if this is dropped.
     error: Option<StoreError>,
@@ -218,9 +210,8 @@ struct OpenCharge {
 
 impl OpenCharge {
     /// Ends the charge. `asks_first` polls the task once before it is spawned.
-    fn complete(mut self: Box<Self>, completion: Completion, asks_first: bool) {
-        self.completion = completion;
-        let failed = match self.ask(completion, false).known() {
+    fn complete(mut self: Box<Self>, asks_first: bool) {
+        let failed = match self.ask(false).known() {
             Ok(Ok(_)) => return,
             Ok(Err(error)) => Some(error),
             // An answer that was not polled has done nothing: see `Answer`.
@@ -239,7 +230,7 @@ impl OpenCharge {
         };
         let settlements = &self.part.engine.settlements;
         let room = self.room.take();
-        self.room = room.or_else(|| settlements.try_room(1));
+        self.room = room.or_else(|| settlements.try_room());
         if self.room.is_none() {
             self.error = failed("too many charges are being settled");
             return;
@@ -263,7 +254,6 @@ impl OpenCharge {
     /// carried out. There is no timeout: the store answers, or its connection ends.
     async fn complete_once_served(&self, is_sent: bool) -> Result<(), StoreError> {
         let (mut pauses, mut is_sent_again) = (PAUSES, is_sent);
-        let completion = self.completion;
         let check = self.part.check();
         let store = &self.part.engine.store;
         loop {
@@ -278,11 +268,11 @@ impl OpenCharge {
                 tokio::time::sleep(pauses.pause()).await;
                 continue;
             }
-            let charges = completion.actual(check.request.cost());
+            let charges = self.completion.actual(check.request.cost());
             if !self.counts() && charges.is_none_or(|actual| actual == 0) {
                 return Ok(());
             }
-            let Err(error) = self.ask(completion, is_sent_again).await else {
+            let Err(error) = self.ask(is_sent_again).await else {
                 return Ok(());
             };
             if !self.may_ask_again(&error) {
@@ -323,7 +313,7 @@ impl OpenCharge {
 
     /// Asks the store that made the charge to complete it. The answer is `true` if a part of it was
     /// left.
-    fn ask(&self, completion: Completion, is_sent_again: bool) -> Answer<'_, bool> {
+    fn ask(&self, is_sent_again: bool) -> Answer<'_, bool> {
         let engine = &self.part.engine;
         let (store, ticket): (&dyn Store, u64) = match self.receipt {
             Receipt::Store(ticket) => (&*engine.store, ticket),
@@ -331,7 +321,7 @@ impl OpenCharge {
         };
         let mut request = self.part.check().request;
         request.is_sent_again = is_sent_again;
-        let Some(actual) = completion.actual(request.cost()) else {
+        let Some(actual) = self.completion.actual(request.cost()) else {
             return store.refund(request, ticket);
         };
         let name = self.part.bound.name;

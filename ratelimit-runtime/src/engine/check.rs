@@ -65,8 +65,7 @@ impl<'a> Check<'a> {
     /// See [`BoundRule::supports`].
     #[inline]
     pub(super) fn ensure_supported(&self) -> Result<(), RateLimitError> {
-        let Request { cost, reserves, .. } = self.request;
-        self.bound.supports(self.terms, cost, reserves)
+        self.bound.supports(self.terms, self.request.cost)
     }
 
     /// `true` if a refused call waits for room.

@@ -18,7 +18,7 @@ use super::waiting;
 use crate::decision::Decision;
 use crate::error::RateLimitError;
 use crate::pace;
-use crate::store::{BuiltInStore as _, Request};
+use crate::store::BuiltInStore as _;
 
 /// Decides a check without waiting: asks a store in memory, and looks up whether any other store is
 /// known to refuse. If the check has to wait, charges nothing and gives the result of `later`.
@@ -56,10 +56,7 @@ pub(crate) async fn decide_later(part: &Part) -> Result<Decision, RateLimitError
         return Box::pin(acquire([part.clone()])).await?.decision();
     }
     let time = part.time(Instant::now());
-    let mut answer = engine.store.acquire(Request {
-        timeout_at: Some(time.end.into_std()),
-        ..check.request
-    });
+    let mut answer = engine.store.acquire(time.of(check.request));
     let outcome = match engine.answered(time, &mut answer).await {
         Ok(verdict) => check.conclude_verdict(&verdict),
         Err(error) => check.conclude(attempt::decide_failed(part, error)),

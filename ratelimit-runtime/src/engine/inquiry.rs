@@ -1,5 +1,5 @@
-//! [`Inquiry`]: a question of a part, for room in its limits or for a permit, and a look at the
-//! answer, which charges nothing.
+//! [`Inquiry`]: one of the two things that a part asks for, room in its limits or a permit, each
+//! with a key of its own. A look at it charges nothing.
 
 use tokio::time::Instant;
 
@@ -58,8 +58,7 @@ impl<'a> Inquiry<'a> {
         let (engine, check) = (&self.part.engine, self.part.check());
         let request = Request {
             cost,
-            timeout_at: Some(time.end.into_std()),
-            ..check.request
+            ..time.of(check.request)
         };
         let mut answer = engine.store.peek(request);
         let verdict = engine.answered(time, &mut answer).await;
@@ -106,8 +105,7 @@ impl Part {
         // At once: one timeout is for both.
         let asked = Inquiry::of((0, self)).map(|inquiry| inquiry.peek(time));
         let decided = all(asked.map(|asked| Box::pin(asked) as Boxed<'_, _>)).await;
-        let decided = decided.into_iter();
-        let decided = decided.collect::<Result<Vec<Decision>, RateLimitError>>()?;
+        let decided: Vec<Decision> = decided.into_iter().collect::<Result<_, _>>()?;
         // A refusal by the limits, which knows its end, before one for want of a permit.
         let refusal = decided.iter().find(|decision| !decision.is_allowed());
         let strictest = refusal.or(decided.first()).copied();

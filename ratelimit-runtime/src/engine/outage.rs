@@ -17,9 +17,14 @@ pub(super) struct Refused {
 
 impl Refused {
     pub(super) fn new(by: usize, refusal: Decision) -> Self {
-        Self {
+        Self::by(by)(RateLimitError::Exceeded(refusal))
+    }
+
+    /// Makes a refusal by this part of an error.
+    pub(super) fn by<E: Into<RateLimitError>>(by: usize) -> impl Fn(E) -> Self {
+        move |error| Self {
             by,
-            error: RateLimitError::Exceeded(refusal),
+            error: error.into(),
         }
     }
 }

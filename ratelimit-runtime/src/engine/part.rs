@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::bound::BoundRule;
 use super::check::Check;
 use super::permit::PermitCheck;
-use super::state::Engine;
+use super::state::{Engine, Forget};
 use super::timeout::Time;
 use crate::decision::{Decision, Source};
 use crate::error::{RateLimitError, StoreError, StoreErrorKind};
@@ -35,10 +35,10 @@ pub(super) type At<'a> = (usize, &'a Part);
 
 impl Part {
     #[inline]
-    pub(crate) fn new(engine: Arc<Engine>, check: &Check<'_>) -> Self {
+    pub(crate) fn new(engine: &Arc<Engine>, check: &Check<'_>) -> Self {
         let Check { request, terms, .. } = check;
         Self {
-            engine,
+            engine: Arc::clone(engine),
             bound: Arc::clone(check.bound),
             terms: (!std::ptr::eq(*terms, &raw const check.bound.terms)).then(|| Box::new(**terms)),
             key: KeyBuf::from_slice(request.key()),
@@ -60,18 +60,20 @@ impl Part {
         Check::new(&self.bound, terms, &self.key, cost, reserves, shadow)
     }
 
-    /// The check as it is first charged, to be given back unless its whole stack is charged: as a
-    /// reservation by `count`, if the store has those, and without offences against its block.
-    pub(super) fn charged_for_now(&self, time: Time) -> Check<'_> {
-        let mut check = self.check();
-        check.request.reserves = if self.bound.has(Feature::Reserve) {
-            Reserves::Cost
-        } else {
-            Reserves::Nothing
-        };
-        check.request.block = check.request.block.without_offences();
-        check.request.timeout_at = Some(time.end.into_std());
-        check
+    /// The request that charges the part for now, to be given back unless its whole stack is
+    /// charged: as a reservation by `count`, if the store has those, and without offences against
+    /// its block.
+    pub(super) fn charged_for_now(&self, time: Time) -> Request<'_> {
+        let request = time.of(self.check().request);
+        Request {
+            reserves: if self.bound.has(Feature::Reserve) {
+                Reserves::Cost
+            } else {
+                Reserves::Nothing
+            },
+            block: request.block.without_offences(),
+            ..request
+        }
     }
 
     /// `true` if the rule has limits beside a permit.
@@ -84,19 +86,13 @@ impl Part {
         self.is_limited().then(|| (self.engine.id, &*self.key))
     }
 
-    /// `true` if both parts charge one key on one limiter.
-    pub(super) fn has_key_of(&self, other: &Self) -> bool {
-        let key = self.charged_key();
-        key.is_some() && key == other.charged_key()
-    }
-
     pub(super) fn cost(&self) -> u64 {
         self.cost
     }
 
     /// `Ok` if the limits can admit a call of this cost at some time.
     pub(super) fn may_cost(&self, cost: u64) -> Result<(), RateLimitError> {
-        self.bound.supports(self.check().terms, cost, self.reserves)
+        self.bound.supports(self.check().terms, cost)
     }
 
     /// `true` if the outcome of the call decides its cost.
@@ -123,7 +119,6 @@ impl Part {
 
     /// `Ok` if the store supports all of the part.
     pub(super) fn ensure_supported(&self) -> Result<(), RateLimitError> {
-        self.may_reserve()?;
         self.check().ensure_supported()?;
         let Some(permit) = &self.permit else {
             return Ok(());
@@ -134,27 +129,6 @@ impl Part {
             return Err(RateLimitError::Exceeded(refusal));
         }
         Ok(())
-    }
-
-    /// `Ok` if the rule's policy goes together with the reservation of this call. From then on a
-    /// set of policies is refused in which it does not.
-    fn may_reserve(&self) -> Result<(), RateLimitError> {
-        let Some(policy) = self.bound.policy.as_ref().filter(|_| self.reserves()) else {
-            return Ok(());
-        };
-        let [of_cost, of_estimate] = &policy.reservations;
-        let known = if self.reserves == Reserves::Estimate {
-            of_estimate
-        } else {
-            of_cost
-        };
-        let outcome = known.get_or_init(|| {
-            let by = policy.by.reserving(self.reserves);
-            let _ = self.engine.policies.used(&policy.name, &by);
-            let mistake = by.mistake(&policy.name, &policy.policy, &self.bound.capabilities);
-            mistake.map_or(Ok(()), |why| Err(RateLimitError::misconfigured(why)))
-        });
-        outcome.clone()
     }
 
     /// The error of a call whose rule has no permits.
@@ -197,14 +171,18 @@ impl Part {
         self.engine.answered(time, &mut answer).await
     }
 
+    /// `true` if an offence against the limits sets a block.
+    pub(super) fn blocks(&self) -> bool {
+        self.check().request.block.first_us() > 0
+    }
+
     /// Sets the block of a rule whose limits refuse a call that nothing else refuses. Returns the
-    /// refusal by the block, if it is set now. `ahead` is what the parts before ask of its key.
-    pub(super) async fn offend(&self, ahead: u64, time: Time) -> Option<Decision> {
+    /// refusal by the block, if it is set now. `cost` is what the stack asks of its key.
+    pub(super) async fn offend(&self, cost: u64, time: Time) -> Option<Decision> {
         let (engine, check) = (&self.engine, self.check());
         let request = Request {
-            cost: ahead + self.cost,
-            timeout_at: Some(time.end.into_std()),
-            ..check.request
+            cost,
+            ..time.of(check.request)
         };
         let mut answer = engine.store.offend(request);
         match engine.answered(time, &mut answer).await {
@@ -219,6 +197,13 @@ impl Part {
         }
     }
 
+    /// Lets the store, and the fallback memory, forget something of the key; `true` if there was
+    /// anything.
+    pub(crate) async fn forget(&self, forget: Forget) -> Result<bool, RateLimitError> {
+        let here = self.engine.fallback.forget(forget, self.key_request()?);
+        Ok(self.change(forget).await? || here)
+    }
+
     /// Asks the store to change the state of the key; the cost of a call does not matter.
     /// `on_unavailable` does not apply: if the store fails, this fails.
     pub(crate) async fn change<T: Unpin>(
@@ -228,8 +213,7 @@ impl Part {
         let time = self.time(Instant::now());
         let request = Request {
             cost: 1,
-            timeout_at: Some(time.end.into_std()),
-            ..self.key_request()?
+            ..time.of(self.key_request()?)
         };
         let mut answer = change(&*self.engine.store, request);
         let changed = self.engine.answered(time, &mut answer).await;

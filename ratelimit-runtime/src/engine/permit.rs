@@ -3,38 +3,30 @@
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use super::bound::BoundRule;
 use super::state::{Engine, QueueKey};
 use crate::decision::{Decision, Measure, NEVER_US, Source, Status};
 use crate::observe;
-use crate::rule::Name;
 use crate::store::{BuiltInStore as _, PermitId, PermitRequest};
 
 /// The permit that a call asks for.
 pub(crate) struct PermitCheck {
-    pub(super) name: Name,
+    pub(super) bound: Arc<BoundRule>,
     pub(super) key: Arc<[u8]>,
-    /// The version of the policies that the rule is bound by.
-    pub(super) policies: u64,
     /// The most calls that may be in flight.
     pub(super) max: u64,
-    pub(super) lease: Duration,
-    /// The index of this limit in its rule: the last.
-    pub(super) index: u8,
 }
 
 impl PermitCheck {
     /// The request of this permit, for a caller that waits until `timeout_at`.
     pub(super) fn request(&self, id: PermitId, timeout_at: Option<Instant>) -> PermitRequest {
-        let Self {
-            name, max, lease, ..
-        } = *self;
         PermitRequest {
             key: Arc::clone(&self.key),
-            rule: name.as_str(),
-            max,
-            lease,
+            rule: self.bound.name.as_str(),
+            max: self.max,
+            lease: self.bound.terms.lease(),
             id,
             timeout_at,
         }
@@ -72,11 +64,11 @@ impl PermitCheck {
     }
 
     fn by(&self, source: Source) -> Decision {
-        let decision = Decision::unchecked(self.name, self.max, 0, Measure::InFlight);
+        let limits = self.bound.terms.limits().len();
         Decision {
-            limit_index: self.index,
+            limit_index: u8::try_from(limits).unwrap_or(u8::MAX),
             source,
-            ..decision
+            ..Decision::unchecked(self.bound.name, self.max, 0, Measure::InFlight)
         }
     }
 }
@@ -131,7 +123,7 @@ impl OpenPermit {
     /// Returns the number with this one.
     pub(super) fn count_below(&mut self, max: u64) -> Option<u64> {
         let in_flight = self.engine.permits.add_below(&self.check.key, max)?;
-        observe::in_flight(self.check.name, true);
+        observe::in_flight(self.check.bound.name, true);
         self.is_counted = true;
         Some(in_flight)
     }
@@ -145,7 +137,7 @@ impl OpenPermit {
 impl Drop for OpenPermit {
     fn drop(&mut self) {
         if self.is_counted {
-            observe::in_flight(self.check.name, false);
+            observe::in_flight(self.check.bound.name, false);
             self.engine.permits.remove(&self.check.key);
         }
         if let Some(request) = self.request(None) {
@@ -159,7 +151,10 @@ impl Drop for OpenPermit {
                 let queue = QueueKey { key, policies };
                 self.engine.turns.wake(queue, !self.engine.in_memory);
             };
-            let (own, current) = (self.check.policies, self.engine.policies.version());
+            let (own, current) = (
+                self.check.bound.origin.policies,
+                self.engine.registry.version(),
+            );
             wake(own);
             // A rule without a policy has one queue.
             if own != 0 && own != current {

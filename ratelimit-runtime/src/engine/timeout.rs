@@ -11,7 +11,7 @@ use super::state::Engine;
 use crate::error::StoreError;
 use crate::observe;
 use crate::pace::{self, Elapsed};
-use crate::store::{Answer, BuiltInStore as _};
+use crate::store::{Answer, BuiltInStore as _, Request};
 
 /// The time that a check has, with all its parts.
 #[derive(Debug, Clone, Copy)]
@@ -24,6 +24,14 @@ pub(super) struct Time {
 impl Time {
     pub(super) fn is_over(self) -> bool {
         Instant::now() >= self.end
+    }
+
+    /// The request, of a caller that waits until this timeout.
+    pub(super) fn of(self, request: Request<'_>) -> Request<'_> {
+        Request {
+            timeout_at: Some(self.end.into_std()),
+            ..request
+        }
     }
 
     /// The error of a check whose time is over.

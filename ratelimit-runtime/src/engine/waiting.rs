@@ -49,33 +49,34 @@ pub(super) async fn acquire(stack: &Arc<[Part]>) -> Attempted {
 async fn acquire_in_turn(stack: &Arc<[Part]>, first: usize) -> Attempted {
     if let Err(why) = pace::can_wait() {
         let error = RateLimitError::misconfigured(format!("`wait` cannot be kept here: {why}"));
-        return Err(Refused { by: first, error });
+        return Err(Refused::by(first)(error));
     }
     // What is never admitted waits for no turn.
     for (by, part) in stack.iter().enumerate().filter(|(_, part)| !part.shadow) {
-        part.ensure_supported()
-            .map_err(|error| Refused { by, error })?;
+        part.ensure_supported().map_err(Refused::by(by))?;
     }
     let start = Instant::now();
-    let mut turn: Option<Turn> = None;
+    let (mut turn, mut retry_at, mut is_away) = (None::<Turn>, start, false);
     let mut refused: Option<(Decision, Instant)> = None;
-    let (mut retry_at, mut has_asked_for_permit, mut is_away) = (start, false, false);
     // A caller that comes while others wait is behind them.
     let mut next = waited_for(stack)
         .find(|inquiry| inquiry.part.engine.turns.front(inquiry.queue()).is_some());
-    if let Some(inquiry) = &next
-        && let Some(refused) = refused_beside(stack, inquiry, start).await
-    {
-        return Err(refused);
-    }
     loop {
         if let Some(inquiry) = next {
-            let (turns, queue) = (&inquiry.part.engine.turns, inquiry.queue());
+            let until = start + inquiry.part.wait();
             // The turn of another key is given up first, so that no caller waits for one key while
             // it keeps the turn of another.
-            let kept = turn.take().filter(|turn| turn.is_of(turns, queue));
-            turn = kept.or_else(|| turns.join(queue, others(stack, inquiry.at)));
-            let until = start + inquiry.part.wait();
+            turn = turn.filter(|turn| is_turn_of(turn, &inquiry));
+            if turn.is_none() {
+                // Where no store was asked, nothing is known of the other limits.
+                if refused.is_none_or(|(refusal, _)| refusal.source() == Source::DenyCache)
+                    && let Some(refused) = refused_beside(stack, &inquiry, until).await
+                {
+                    return Err(refused);
+                }
+                let turns = &inquiry.part.engine.turns;
+                turn = turns.join(inquiry.queue(), others(stack, inquiry.at));
+            }
             let comes_in_time = match &mut turn {
                 Some(turn) => turn.wait(retry_at, until, inquiry.permit.is_some()).await,
                 None => false,
@@ -96,70 +97,60 @@ async fn acquire_in_turn(stack: &Arc<[Part]>, first: usize) -> Attempted {
             turn.end(room_after(&outcome, inquiry));
         }
         is_away = is_refused_unasked(&outcome);
-        let (by, refusal) = match outcome {
-            Err(Refused { by, .. }) if is_away => {
-                let retry = Instant::now() + pause();
-                let in_time = |inquiry: &Inquiry<'_>| retry <= start + inquiry.part.wait();
-                next = waited_for(stack).find(|inquiry| inquiry.at == by && in_time(inquiry));
-                if next.is_none() {
-                    return outcome;
-                }
-                retry_at = retry;
-                continue;
-            }
+        let (by, refusal) = match &outcome {
             Err(Refused {
                 by,
                 error: RateLimitError::Exceeded(refusal),
-            }) => (by, refusal),
-            outcome => return outcome,
+            }) => (*by, Some(*refusal)),
+            Err(Refused { by, .. }) if is_away => (*by, None),
+            _ => return outcome,
         };
-        let now = Instant::now();
-        let is_permit = refusal.is_in_flight_limit();
+        let is_permit = refusal.is_some_and(|refusal| refusal.is_in_flight_limit());
         next = waited_for(stack)
-            .find(|inquiry| inquiry.at == by && inquiry.permit.is_some() == is_permit);
-        let retry = next.and_then(|Inquiry { part, .. }| {
-            let until = start + part.wait();
-            if !is_permit {
-                let retry_after = refusal.retry_after()?.max(LEAST_PAUSE);
-                return Some(now + retry_after).filter(|retry| *retry <= until);
+            .find(|asked| asked.at == by && (is_away || asked.permit.is_some() == is_permit));
+        let Some(inquiry) = &next else { return outcome };
+        let (now, until) = (Instant::now(), start + inquiry.part.wait());
+        retry_at = match refusal {
+            None => now + pause(),
+            Some(_) if is_permit => {
+                // In a memory of this process a permit may have been released before this caller
+                // stood in the queue, when no caller was woken: so it asks at once. The last
+                // attempt is made when the time is up.
+                let is_queued = turn.as_ref().is_some_and(|turn| is_turn_of(turn, inquiry));
+                let asks_at_once = inquiry.part.engine.in_memory && !is_queued;
+                until.min(
+                    now + if asks_at_once {
+                        Duration::ZERO
+                    } else {
+                        pause()
+                    },
+                )
             }
-            // In a memory of this process a permit may have been released before this caller had
-            // the turn, when no caller was woken: so the first time it asks at once. The last
-            // attempt is made when the time is up.
-            let is_first =
-                !std::mem::replace(&mut has_asked_for_permit, true) && part.engine.in_memory;
-            (now < until).then(|| until.min(now + if is_first { Duration::ZERO } else { pause() }))
-        });
-        match retry {
-            Some(retry) => {
-                // Where the store was not asked, nothing is known of the other limits.
-                if turn.is_none()
-                    && refusal.source() == Source::DenyCache
-                    && let Some(inquiry) = &next
-                    && let Some(refused) = refused_beside(stack, inquiry, start).await
-                {
-                    return Err(refused);
-                }
-                (retry_at, refused) = (retry, Some((refusal, now)));
-            }
-            None => return Err(Refused::new(by, refusal)),
+            Some(refusal) => match refusal.retry_after() {
+                Some(retry_after) => now + retry_after.max(LEAST_PAUSE),
+                None => return outcome,
+            },
+        };
+        if retry_at > until || now >= until {
+            return outcome;
         }
+        refused = refusal.map(|refusal| (refusal, now)).or(refused);
     }
+}
+
+fn is_turn_of(turn: &Turn, inquiry: &Inquiry<'_>) -> bool {
+    turn.is_of(&inquiry.part.engine.turns, inquiry.queue())
 }
 
 /// The refusal by another limit of the stack that its wait does not outlast, so that the call would
 /// stand in this queue in vain: a caller whose own limit is used up must not fill it. Looking takes
 /// no longer than the call would wait.
-async fn refused_beside(stack: &[Part], inquiry: &Inquiry<'_>, start: Instant) -> Option<Refused> {
-    let until = start + inquiry.part.wait();
+async fn refused_beside(stack: &[Part], inquiry: &Inquiry<'_>, until: Instant) -> Option<Refused> {
     let others = stack.iter().enumerate().filter(|(_, part)| !part.shadow);
-    let others = others
-        .flat_map(Inquiry::of)
-        .filter(|other| match other.permit {
-            None => other.at != inquiry.at || inquiry.permit.is_some(),
-            // One that is waited for is never asked for in vain.
-            Some(_) => other.part.wait().is_zero(),
-        });
+    let others = others.flat_map(Inquiry::of).filter(|other| {
+        // A permit that is waited for is never asked for in vain.
+        other.queue() != inquiry.queue() && (other.permit.is_none() || other.part.wait().is_zero())
+    });
     let looks = others.map(|other| {
         let look = async move {
             let mut time = other.part.time(Instant::now());
@@ -231,13 +222,19 @@ async fn served(inquiry: &Inquiry<'_>, turn: &Turn, until: Instant) {
 
 /// The number of further callers like this one that the inquiry's key has room for.
 fn room_after(outcome: &Attempted, inquiry: &Inquiry<'_>) -> u64 {
-    let admission = outcome.as_ref().ok().and_then(|all| all.get(inquiry.at));
-    let room = admission.map(|admission| match (&inquiry.permit, &admission.decided) {
-        (Some(_), _) => admission.permit.as_ref().map_or(0, |permit| permit.left),
-        (None, Ok(decision)) => decision.remaining / inquiry.cost().max(1),
-        (None, Err(_)) => 0,
-    });
-    room.unwrap_or(0)
+    let admitted = outcome.as_ref().ok();
+    let Some(admission) = admitted.and_then(|all| all.get(inquiry.at)) else {
+        return 0;
+    };
+    let remaining = match &inquiry.permit {
+        Some(_) => admission.permit.as_ref().map(|permit| permit.left),
+        None => admission
+            .decided
+            .as_ref()
+            .ok()
+            .map(|decision| decision.remaining),
+    };
+    remaining.unwrap_or(0) / inquiry.cost().max(1)
 }
 
 /// The longest time that an attempt takes: the longest timeout of its parts.
@@ -268,8 +265,6 @@ async fn out_of_time(
     } = inquiry;
     let check = part.check();
     let store = &part.engine.store;
-    let refusal = |error| Refused { by, error };
-    part.ensure_supported().map_err(refusal)?;
     if store.health(&check.request) != Health::Up {
         // There is no room to wait for: the policy answers.
         return attempt::run(stack, None).await.0;

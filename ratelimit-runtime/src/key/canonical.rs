@@ -1,4 +1,5 @@
-//! Recognizing rendered keys, as [`KeyWriter`](super::KeyWriter) writes them for some values.
+//! Recognizes rendered keys, as [`KeyWriter`](super::KeyWriter) writes them for some values: an
+//! override for a key that no call renders is an error.
 
 use super::buf::{KeyBuf, MAX_PART};
 use super::writer::{Place, escape_into};

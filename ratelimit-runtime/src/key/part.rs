@@ -1,4 +1,4 @@
-//! [`KeyPart`] for standard types and UUIDs.
+//! [`KeyPart`] for standard types and UUIDs, so that arguments of a function are keys as they are.
 
 use std::borrow::Cow;
 use std::num::NonZero;

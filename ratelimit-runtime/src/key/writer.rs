@@ -75,8 +75,8 @@ pub trait KeyPart {
 /// Writes one value into a key.
 ///
 /// A value is a sequence of *items*: a text, a number, a nested value, or a group of items. The
-/// writer separates and escapes them, so that two different sequences never give the same bytes; a
-/// nested value of several items, and any of none, is the same as a group of these without a name.
+/// writer separates and escapes them, so that two different sequences never give the same bytes.
+/// A nested value of several items, or of none, is written as a group of them without a name.
 /// A value that takes more than 160 bytes becomes a digest of 128 bits.
 ///
 /// | call | rendered |

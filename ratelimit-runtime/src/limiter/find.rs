@@ -130,10 +130,16 @@ pub(crate) fn behind_now<T>(proxies: Option<crate::TrustedProxies>, work: impl F
 
 #[cold]
 fn implicit() -> &'static Arc<Engine> {
-    IMPLICIT.get_or_init(|| {
-        observe::log::no_limiter();
+    let mut is_new = false;
+    let engine = IMPLICIT.get_or_init(|| {
+        is_new = true;
         Arc::new(Engine::on(MemoryStore::new()))
-    })
+    });
+    // Once it can be found: a subscriber may call a limited function.
+    if is_new {
+        observe::log::no_limiter();
+    }
+    engine
 }
 
 pub(super) fn install(engine: Arc<Engine>) {

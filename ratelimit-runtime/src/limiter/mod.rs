@@ -63,7 +63,7 @@ impl RateLimiter {
         observe::log::built(
             engine.store_name(),
             engine.prefix.trim_end_matches(':'),
-            engine.policies.count(),
+            engine.registry.count(),
         );
         Self {
             engine: Arc::new(engine),
@@ -126,7 +126,7 @@ impl RateLimiter {
             let mut check = CheckBuilder::of(rule, None);
             check.key(key);
             check.with_check(engine, |check| {
-                let later = || Err(Part::new(Arc::clone(engine), check));
+                let later = || Err(Part::new(engine, check));
                 engine::decide_now::<Result<_, _>>(engine, check, later)
             })
         };
@@ -140,7 +140,7 @@ impl RateLimiter {
 
     /// [`acquire`](Self::acquire) for several rules, each with a key of its own: all of them are
     /// charged, or none. The decisions are in the order of the rules. Redis charges up to 254 of
-    /// them in one step, and more, up to 10,000, as it does those in several slots of a cluster.
+    /// them in one step; up to 10,000, or those in several slots of a cluster, take several steps.
     ///
     /// ```
     /// # use ratelimit_runtime::{Key, Limit, RateLimiter, Rule};
@@ -266,9 +266,7 @@ impl RateLimiter {
     /// `Unavailable`, and then the key is forgotten by this process alone, for the calls that it
     /// answers during the outage: try again once the store is back.
     pub async fn reset(&self, rule: &Rule, key: &Key) -> Result<bool, RateLimitError> {
-        let call = self.limited_call(rule, key)?;
-        let here = self.engine.fallback.reset(call.key_request()?);
-        Ok(call.change(Store::reset).await? || here)
+        self.limited_call(rule, key)?.forget(Store::reset).await
     }
 
     /// Gives back the charge of an admission, also after new policies have changed the windows or
@@ -315,7 +313,10 @@ impl RateLimiter {
             .await;
         match &outcome {
             // A key that was blocked here during an outage is blocked by the store now.
-            Ok(()) => _ = self.engine.fallback.unblock(call.key_request()?),
+            Ok(()) => {
+                let request = call.key_request()?;
+                let _ = self.engine.fallback.forget(Store::unblock, request);
+            }
             Err(RateLimitError::Unavailable(_)) => {
                 self.engine.fallback.block(call.key_request()?, duration);
             }
@@ -324,8 +325,8 @@ impl RateLimiter {
         outcome
     }
 
-    /// Ends a block for all processes on the same store, and leaves the charges as they are; says
-    /// whether there was one. Offences are forgotten, also where no block lasts: under a rule whose
+    /// Ends a block for all processes on the same store, and leaves the charges as they are; `true`
+    /// if there was one. Offences are forgotten, also where no block lasts: under a rule whose
     /// block grows, the next one counts as the first.
     ///
     /// # Errors
@@ -335,8 +336,7 @@ impl RateLimiter {
     pub async fn unblock(&self, rule: &Rule, key: &Key) -> Result<bool, RateLimitError> {
         let call = self.limited_call(rule, key)?;
         call.bound.require(Feature::Block)?;
-        let here = self.engine.fallback.unblock(call.key_request()?);
-        Ok(call.change(Store::unblock).await? || here)
+        call.forget(Store::unblock).await
     }
 
     /// Lists the keys of the rule that the store holds, in pages:
@@ -370,9 +370,9 @@ impl RateLimiter {
     ///
     /// This waits for the first reading. From then on a task on the current tokio runtime reads the
     /// file twice a second, by its path, until the limiter or that runtime ends. A change is in
-    /// force once two readings in a row are the same; of two files, the one that changed last. A
-    /// file that is empty, wrong or gone changes nothing: see the event `policies_refused` and the
-    /// metric `ratelimit_policy_changes_total`.
+    /// force once two readings in a row are the same. Where a limiter watches two files, the one
+    /// that changed last is in force. A file that is empty, wrong or gone changes nothing: see the
+    /// event `policies_refused` and the metric `ratelimit_policy_changes_total`.
     ///
     /// # Errors
     ///
@@ -411,7 +411,7 @@ impl RateLimiter {
     ///
     /// [`RateLimitError::Misconfigured`] with the names that it lacks.
     pub fn require_policies(&self, names: &[&str]) -> Result<(), RateLimitError> {
-        let missing = self.engine.policies.require(names);
+        let missing = self.engine.registry.require(names);
         if missing.is_empty() {
             return Ok(());
         }

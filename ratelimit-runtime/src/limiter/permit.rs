@@ -1,4 +1,4 @@
-//! [`Permit`]: a call in flight.
+//! [`Permit`]: a call in flight that is limited by hand, without the attribute.
 
 use std::fmt;
 

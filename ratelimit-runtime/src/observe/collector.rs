@@ -1,5 +1,5 @@
-//! [`collect`]: collects the decisions made while a future runs. [`collect_by_rule`] keeps of them
-//! what header fields need.
+//! [`collect`]: collects the decisions made while a future runs, for tests and for code that does
+//! not see the errors. [`collect_by_rule`] keeps of them what header fields need.
 
 use std::cell::RefCell;
 use std::future::Future;

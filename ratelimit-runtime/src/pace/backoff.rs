@@ -1,4 +1,5 @@
-//! [`Backoff`]: pauses between attempts.
+//! [`Backoff`]: pauses between attempts, so that clients do not flood a server that is down, and do
+//! not come back all at once.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! [`Yields`]: the number of times that a task goes behind all others that are ready.
+//! [`Yields`]: how often a task goes behind all others that are ready, to let something come first,
+//! with a count for each such thing and its reason.
 
 use tokio::task::yield_now;
 

@@ -138,7 +138,7 @@ impl Limit {
         )
     }
 
-    /// Sets `max`, at most [`MAX_COUNT`](Self::MAX_COUNT).
+    /// Sets `max`; one above [`MAX_COUNT`](Self::MAX_COUNT) counts as that.
     #[must_use]
     pub const fn with_max(mut self, max: u64) -> Self {
         self.max = if max > Self::MAX_COUNT {
@@ -204,8 +204,8 @@ impl Limit {
         self.max
     }
 
-    /// The window. For a calendar quota, the longest that the unit has while no clock is set: 24
-    /// hours for a day, 31 days for a month.
+    /// The window. For a calendar quota, the longest that its unit lasts without a change between
+    /// winter and summer time: 24 hours for a day, 31 days for a month.
     #[must_use]
     pub const fn window(&self) -> Duration {
         Duration::from_micros(self.window_us)

@@ -220,8 +220,8 @@ impl Rule {
         self.changed()
     }
 
-    /// Lets a refused call wait for room, for at most this long and [`Limit::MAX_WINDOW`]; zero
-    /// refuses at once.
+    /// Lets a refused call wait for room, for at most `wait`, which is cut to
+    /// [`Limit::MAX_WINDOW`]; zero refuses at once.
     ///
     /// A call whose [`retry_after`](crate::Decision::retry_after) is longer is refused at once; an
     /// open estimate of `actual_cost` counts as spent. Under
@@ -291,7 +291,7 @@ impl Rule {
     }
 
     /// Admits at most `max` calls at a time per key, over all processes that share the store, in
-    /// addition to other limits. Make the calls with
+    /// addition to other limits; 0 refuses every call. Make the calls with
     /// [`RateLimiter::enter`](crate::RateLimiter::enter).
     #[must_use]
     pub const fn with_concurrent(mut self, max: u64) -> Self {
@@ -315,8 +315,8 @@ impl Rule {
         self.changed()
     }
 
-    /// Sets how long a check of this rule may take, in place of the limiter's timeout. Waiting for
-    /// room is not part of it.
+    /// Sets how long a whole check of this rule may take, in place of the limiter's timeout: any
+    /// time here, 1 ms to 1 min in an attribute or a policy. Waiting for room is not part of it.
     #[must_use]
     pub const fn with_timeout(mut self, timeout: Duration) -> Self {
         self.terms.timeout = Some(timeout);
@@ -391,7 +391,7 @@ impl Rule {
         rule
     }
 
-    /// The name as decisions show it.
+    /// The name of the rule, as decisions, the log and metrics show it.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.names().name.as_str()

@@ -1,4 +1,5 @@
-//! [`Terms`]: the settings of a rule or a policy, and the mistake if they do not go together.
+//! [`Terms`]: the settings that a rule and a policy may both have, with one answer to which of them
+//! is in force, and the mistake if they do not go together.
 
 use std::fmt;
 use std::time::Duration;
@@ -119,16 +120,6 @@ impl Terms {
             lease: policy.lease.or(self.lease),
             zone: self.zone,
             ..*policy
-        }
-    }
-
-    /// The settings that decide which policies the rule can use: a policy may leave them to it.
-    pub(crate) fn beside_policy(&self) -> Self {
-        Self {
-            wait: self.wait,
-            prefetch_us: self.prefetch_us,
-            concurrent: self.concurrent.map(|_| 1),
-            ..Self::NONE
         }
     }
 

@@ -1,4 +1,5 @@
-//! [`BuiltInStore`]: operations that a limiter asks only of the stores of this crate.
+//! [`BuiltInStore`]: operations that a limiter asks only of the stores of this crate. They are not
+//! in the trait `Store`, so that they can change without a change to other stores.
 
 use std::time::Duration;
 
@@ -65,9 +66,9 @@ pub trait BuiltInStore: Send + Sync {
         Answer::unsupported(NO_PERMITS)
     }
 
-    /// `Ok` if the store can decide this very request, beyond what its capabilities say. Asked for
-    /// each policy, without a key, before a limiter uses it; such a request is refused when it
-    /// comes, too.
+    /// `Ok` if the store can decide a request with these limits, block and cost, which may rule out
+    /// what the capabilities allow in general. A limiter asks this for each policy, by a request
+    /// without a key, before the policy is in force; the store refuses such requests of calls, too.
     ///
     /// # Errors
     ///
@@ -87,7 +88,7 @@ pub trait BuiltInStore: Send + Sync {
         ""
     }
 
-    /// How well the part of the store that this request goes to serves.
+    /// The health of the part of the store that this request goes to, such as a node of a cluster.
     fn health(&self, _request: &Request<'_>) -> Health {
         Health::Up
     }
@@ -104,8 +105,8 @@ pub trait BuiltInStore: Send + Sync {
         self.known_refusal(request, false)
     }
 
-    /// The decision about a request, charged if it is an admission, where that takes no waiting; of
-    /// a store that has to be waited for, a refusal that is known.
+    /// Decides a request without waiting, and charges it if it is admitted; `None` where the store
+    /// has to be waited for. Such a store gives only refusals that are known.
     fn decide_at_once(&self, request: &Request<'_>) -> Option<Verdict> {
         self.refuses_at_once(request)
     }
@@ -140,7 +141,7 @@ pub trait BuiltInStore: Send + Sync {
     }
 }
 
-/// How well a store serves, by which a limiter answers a request that got no reply in time.
+/// Whether a store serves now: by this a limiter answers a request that got no reply in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Health {
     /// It serves. A request without an answer was one too many, or met an accident of its own: that

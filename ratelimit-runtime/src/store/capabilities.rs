@@ -89,7 +89,7 @@ impl Default for Capabilities {
     reason = "there is an entry for each algorithm; `get` is not const"
 )]
 impl Capabilities {
-    /// No algorithm, and so no feature.
+    /// The capabilities of a store that has no algorithm, and so no feature.
     #[must_use]
     pub const fn none() -> Self {
         Self {

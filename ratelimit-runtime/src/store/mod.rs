@@ -122,12 +122,12 @@ pub trait Store: Send + Sync + 'static {
     /// Decides as [`acquire`](Self::acquire) would, and charges nothing.
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict>;
 
-    /// Forgets everything about the key; says whether there was anything.
+    /// Forgets everything about the key; `true` if there was anything.
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool>;
 
     /// Gives back the charge of an admission: the request's cost, under the
-    /// [`ticket`](Verdict::ticket) of its verdict. Says whether there was anything left to give
-    /// back. Never creates a key, and never frees more than was taken.
+    /// [`ticket`](Verdict::ticket) of its verdict; `true` if any of it was left. Never creates a
+    /// key, and never frees more than was taken.
     fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
         match self.inner() {
             Some(inner) => inner.refund(request, ticket),
@@ -168,7 +168,7 @@ pub trait Store: Send + Sync + 'static {
         }
     }
 
-    /// Ends a block, and leaves charges as they are. Says whether there was one.
+    /// Ends a block, and leaves charges as they are; `true` if there was one.
     fn unblock<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
         match self.inner() {
             Some(inner) => inner.unblock(request),

@@ -38,7 +38,7 @@ impl PermitId {
 /// A request for the permit of a call in flight, or to release it.
 #[derive(Clone)]
 pub struct PermitRequest {
-    /// The whole key: prefix, format, `cc`, name, and the rendered key.
+    /// The whole stored key: prefix, version of the format, `cc`, name, and the rendered key.
     pub key: Arc<[u8]>,
     /// The name of the rule, as events and metrics show it; empty of a request by hand.
     pub rule: &'static str,
@@ -54,7 +54,7 @@ pub struct PermitRequest {
 }
 
 impl PermitRequest {
-    /// The shortest lease.
+    /// The shortest lease: 5 seconds.
     pub const MIN_LEASE: Duration = Terms::MIN_LEASE;
 
     /// A request by hand, with a new permit, as tests of a store make it.

@@ -52,8 +52,8 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The whole stored key: prefix, format, algorithm, windows, name, and the rendered key.
-    /// It is unique, and never holds a brace, so it spreads over a cluster's slots.
+    /// The whole stored key: prefix, version of the format, algorithm, windows, name, and the
+    /// rendered key. It is unique, and never holds a brace, so it spreads over a cluster's slots.
     #[must_use]
     #[inline]
     pub fn key(&self) -> &'a [u8] {
@@ -73,22 +73,23 @@ impl<'a> Request<'a> {
         split.unwrap_or((&[], self.key))
     }
 
-    /// How the limits are kept.
+    /// The algorithm by which the store keeps the limits.
     #[must_use]
     #[inline]
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
 
-    /// The limits; a call has to meet all of them. Their windows are fixed for a key; their `max`
-    /// may differ from call to call.
+    /// The limits, one or more, all of which have to admit the call. Their windows are fixed for a
+    /// key; their `max` may differ from call to call.
     #[must_use]
     #[inline]
     pub fn limits(&self) -> &'a [Limit] {
         self.limits
     }
 
-    /// The cost of the call; to acquire or peek at most what the limits admit at once.
+    /// The cost of the call. In a request to acquire or peek it is at most what the limits admit
+    /// at once.
     #[must_use]
     #[inline]
     pub fn cost(&self) -> u64 {
@@ -103,9 +104,9 @@ impl<'a> Request<'a> {
         self.block.first()
     }
 
-    /// The longest block, which offences double to; zero where blocks do not grow. A key's offences
-    /// are forgotten this long after its last block, or as long after it as the request that set it
-    /// said, if that is sooner.
+    /// The longest block, up to which each offence doubles the next one; zero where blocks do not
+    /// grow. A key's offences are forgotten this long after its last block has ended, or sooner, if
+    /// the request that set that block had a shorter longest block.
     ///
     /// A call that is never refused has this without a [`block`](Self::block): it sets none, and
     /// leaves the offences as they are.

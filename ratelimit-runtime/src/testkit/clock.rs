@@ -1,4 +1,4 @@
-//! A clock that tests move.
+//! A clock that tests move, so that they need not sleep.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

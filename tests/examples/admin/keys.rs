@@ -380,6 +380,31 @@ fn a_user_who_may_not_list_keys_resets_one() {
     assert!(fails(2, &on("block", &["--for", "1h"])).contains("'scan'"));
 }
 
+/// The keys of another master cannot be listed then.
+#[test]
+fn a_key_is_reset_while_another_master_of_its_cluster_is_away() {
+    let each_for_itself = ["--cluster-require-full-coverage", "no"];
+    let mut cluster = RedisCluster::start_with(3, 0, &each_for_itself);
+    let is_on = |user: &&u32, master| {
+        let stored = format!("rl1:sw-3600s:login:<{user}>");
+        cluster.owner_of_key(stored.as_bytes()) == master
+    };
+    let [near, away] = [1, 0].map(|master| (0..).find(|user| is_on(&user, master)).unwrap());
+    let rule = Rule::new("login", Limit::per_hour(5));
+    let keys = [near, away].map(|user| Key::of(&user));
+    charge(strict().redis(&cluster.url()), &rule, &keys);
+    cluster.kill(0);
+    let url = cluster.url();
+    let on = |user: u32| {
+        let user = user.to_string();
+        let reset = ["reset", "login", &user, "--limits", "5/1h"];
+        admin(&[&reset[..], &["--timeout", "2s", "--url", &url]].concat())
+    };
+    let said = on(near);
+    assert!(said.status.success(), "{said:?}");
+    assert_eq!(on(away).status.code(), Some(1), "it cannot be asked");
+}
+
 #[test]
 fn a_user_who_may_not_read_rules_is_told_which_keys_there_are() {
     let bench = Bench::hourly();

@@ -39,3 +39,14 @@ async fn a_call_to_a_distant_server_does_not_wait_for_the_reply_to_another() {
     let median = took.get(5).unwrap();
     assert!(*median < Duration::from_millis(60), "{took:?}");
 }
+
+/// Each reply takes its time, and scripts of 200 kB several round trips.
+#[tokio::test]
+async fn a_server_on_the_other_side_of_the_world_is_connected_to() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port()).await;
+    proxy.delay(Duration::from_millis(600));
+    let store = proxy.store();
+    let is_ready = tokio::time::timeout(Duration::from_secs(30), store.ready()).await;
+    is_ready.unwrap().unwrap();
+}

@@ -100,6 +100,30 @@ async fn a_busy_server_serves_again_within_a_second() {
     .await;
 }
 
+/// As it does during a fail-over that it was asked for: it goes on to answer PING and ROLE, also on
+/// new connections.
+#[tokio::test]
+async fn a_server_that_pauses_writes_is_away_until_it_goes_on() {
+    let server = RedisServer::start();
+    let store = connected(&server.url()).await;
+    store.answers_within(TIMEOUT);
+    assert_eq!(server.cli(&["CLIENT", "PAUSE", "60000", "WRITE"]), "OK");
+    let answers = async || {
+        let outcome = ask_within(&store, "key", Limit::per_hour(1_000), TIMEOUT).await;
+        outcome.is_answered()
+    };
+    let is_away = async || !answers().await && health(&store) != Health::Up;
+    until("it is away", Duration::from_secs(20), is_away).await;
+    // A silent connection is replaced after two seconds.
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(5) {
+        assert_ne!(health(&store), Health::Up, "after {:?}", start.elapsed());
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!(server.cli(&["CLIENT", "UNPAUSE"]), "OK");
+    until("it serves again", Duration::from_secs(10), answers).await;
+}
+
 /// As many settlements may wait as there are calls in flight, and none of them has to do anything.
 #[tokio::test]
 async fn who_waits_for_a_server_that_is_away_is_not_woken() {

@@ -2,17 +2,21 @@
 
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use ratelimit_runtime::__private::{BuiltInStore as _, Health};
 use ratelimit_runtime::store::Request;
-use ratelimit_runtime::{Algorithm, Key, RateLimitError, RateLimiter, Rule, Store};
+use ratelimit_runtime::{
+    Algorithm, Key, Limit, RateLimitError, RateLimiter, RedisStore, Rule, Source, Store,
+};
 use tokio::runtime::Builder;
 use tokio::time::{sleep, timeout};
 
 use super::super::PATIENCE;
 use super::{LEASE, limits, spend, spend_by, store};
 use crate::support::asking::health;
+use crate::support::proxy::Proxy;
 use crate::support::redis::{RedisServer, shared};
-use crate::support::{polled, unique, until};
+use crate::support::{polled, source, unique, until};
 
 /// A question that takes ahead waits as long as its connection lives; callers do not.
 #[tokio::test]
@@ -98,4 +102,48 @@ async fn a_server_that_does_not_serve_is_not_asked_for_units() {
         sleep(Duration::from_millis(1)).await;
     }
     assert_eq!(asked(), before);
+}
+
+/// As many as call side by side, each of which asks as often as it is answered.
+async fn answers_in_time(limiter: &RateLimiter, rule: &Rule, calls: usize) -> Vec<Source> {
+    let callers = (0..16).map(async |_| {
+        let mut sources = Vec::new();
+        for _ in 0..calls {
+            let called = limiter.acquire(rule, &Key::global()).await;
+            sources.extend(source(&called));
+        }
+        sources
+    });
+    join_all(callers).await.concat()
+}
+
+/// Units whose lease is over when they come are none, and a call has no time for them.
+#[tokio::test]
+async fn a_server_that_is_further_away_than_a_lease_is_asked_for_no_units() {
+    let proxy = Proxy::start(shared().port()).await;
+    proxy.delay(Duration::from_millis(200));
+    let builder = RateLimiter::builder().store(RedisStore::new(&proxy.url()).unwrap());
+    let limiter = builder.timeout(Duration::from_secs(1)).build().unwrap();
+    limiter.ready().await.unwrap();
+    let rule = Rule::named(unique("far"), limits()[0]).with_prefetch(Duration::from_millis(200));
+    let sources = answers_in_time(&limiter, &rule, 8).await;
+    assert!(sources.iter().all(|by| *by == Source::Store), "{sources:?}");
+}
+
+/// A call that waited for units in vain would then be too late to ask.
+#[tokio::test]
+async fn callers_wait_for_no_units_where_there_is_no_time_left_to_ask() {
+    let proxy = Proxy::start(shared().port()).await;
+    proxy.delay(Duration::from_millis(300));
+    let builder = RateLimiter::builder().store(RedisStore::new(&proxy.url()).unwrap());
+    let limiter = builder.timeout(Duration::from_secs(1)).build().unwrap();
+    limiter.ready().await.unwrap();
+    // Little is left, of which a question takes fewer units than callers wait for.
+    let rule = Rule::named(
+        unique("no-time"),
+        Limit::new(150, Duration::from_secs(10_000)),
+    );
+    let rule = rule.with_prefetch(Duration::from_secs(10));
+    let sources = answers_in_time(&limiter, &rule, 12).await;
+    assert!(!sources.contains(&Source::Fallback), "{sources:?}");
 }

@@ -1,4 +1,6 @@
-//! The function's body: its shape, its output, and the names bound where the guard goes.
+//! Where the guard goes in the function's body, what `return` returns there, and which names are
+//! bound: all three differ between an `async fn`, a function that returns a future, and what
+//! `#[async_trait]` makes of a method.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens as _;

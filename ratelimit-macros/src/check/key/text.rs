@@ -1,4 +1,7 @@
-//! Placeholders in the texts of a key that is an expression, where they are mere text.
+//! Finds texts such as `"<email>"` in a key that is an expression, as in `key = (id, "<email>")`.
+//!
+//! Only a key that is one literal is a template. In an expression the text would stay as it is, and
+//! callers with different emails would share a key.
 
 use syn::visit::{self, Visit};
 use syn::{Expr, ExprCall, ExprLit, ExprMethodCall, Lit, LitStr, Macro};

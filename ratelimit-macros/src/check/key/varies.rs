@@ -1,4 +1,5 @@
-//! Whether an expression may differ between calls: if that cannot be seen, it may.
+//! Whether an expression may differ between calls. A key that cannot is one bucket for all callers,
+//! which is an error; where it cannot be seen, the expression passes.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens as _;

@@ -1,4 +1,4 @@
-//! Arguments that cannot stand together.
+//! Arguments that cannot stand together: each is an error, because no argument is silently ignored.
 
 use syn::Ident;
 

@@ -1,4 +1,5 @@
-//! `cost` and `actual_cost`: the cost of a call, known before it or by its result.
+//! `cost` and `actual_cost`: the cost of a call, known before it or by its result. One that does
+//! not depend on the result, or that no limit can keep, is an error.
 
 use syn::{Expr, ExprClosure, Lit};
 

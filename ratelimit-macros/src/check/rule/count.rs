@@ -1,4 +1,5 @@
-//! `count`: which outcomes count.
+//! `count`: which outcomes count. If outcomes decide, a call is reserved before the body, and given
+//! back after an outcome that does not count.
 
 use quote::ToTokens as _;
 use syn::{Expr, ExprPath, Lit};

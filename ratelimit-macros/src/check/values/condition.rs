@@ -1,4 +1,5 @@
-//! `when` and `shadow`: expressions that are true or false.
+//! `when` and `shadow`: expressions that are true or false. A `when` that is never true would limit
+//! nothing: it is an error.
 
 use syn::{Expr, Lit};
 

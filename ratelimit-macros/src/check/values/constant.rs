@@ -1,4 +1,5 @@
-//! Expressions whose value is written in them: `false`, `-1`.
+//! Values that an expression spells out, such as `false` and `-1`: by them an argument that has no
+//! effect in any call, or a cost that no limit admits, is an error at compile time.
 
 use syn::{BinOp, Expr, Lit, UnOp};
 

@@ -1,4 +1,7 @@
-//! Expressions in the attribute must neither wait nor leave the function.
+//! Expressions in the attribute must neither wait nor leave the function: the check would not be
+//! within its timeout, or a call would pass without one.
+//!
+//! Before the check an error may leave by `?`, because nothing is charged yet.
 
 use syn::{Error, Expr};
 

@@ -1,4 +1,5 @@
-//! Arguments whose value is one of a few keywords.
+//! Arguments whose value is one of a few keywords. One reader for all, so that each error lists the
+//! keywords or suggests the one that was meant, also by its name in other limiters.
 
 use syn::LitStr;
 

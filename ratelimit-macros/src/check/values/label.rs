@@ -1,4 +1,5 @@
-//! The names of rules, and of policies that are written out.
+//! The names of rules, and of policies that are written out. They stand in stored keys, logs and
+//! metrics: what would break one of those is an error.
 
 use syn::LitStr;
 

@@ -1,4 +1,5 @@
-//! Numbers: the values of `max`, `cost`, `burst` and `concurrent`.
+//! Numbers: the values of `max`, `cost`, `burst` and `concurrent`. A literal is checked here, an
+//! expression is evaluated at each call.
 
 use syn::{BinOp, Expr, Lit, UnOp};
 

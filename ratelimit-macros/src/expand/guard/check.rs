@@ -1,4 +1,7 @@
-//! One check: its rule, limiter, numbers and key.
+//! The expression that makes one check, at each call.
+//!
+//! What is the same for all calls stands in the rule, a static. This adds what only the call knows,
+//! in the order in which expressions are documented to run.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote_spanned;

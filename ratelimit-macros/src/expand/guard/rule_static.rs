@@ -1,4 +1,5 @@
-//! The rule: a static, made at compile time.
+//! The rule of an attribute, as a static: it is made at compile time, so no call makes it, and its
+//! bound form is kept in it.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::format_ident;

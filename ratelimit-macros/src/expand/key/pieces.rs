@@ -1,4 +1,5 @@
-//! The pieces of a template, as calls of the key's builder.
+//! The pieces of a template, as calls of the key's builder. An attribute and `key!` render by the
+//! same calls, so that they make the same key.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens as _, quote_spanned};

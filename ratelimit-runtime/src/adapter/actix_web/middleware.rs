@@ -17,8 +17,8 @@ use crate::adapter::layer::{NoKey, RateLimitLayer, RequestRules, acquire};
 use crate::response::RefusalDecision;
 use crate::{KeyRejection, RateLimitError};
 
-/// The service that a [`RateLimitLayer`] makes of one of actix-web: it checks the layer's rules,
-/// and its responses have the header fields.
+/// A service of actix-web in a [`RateLimitLayer`]: it checks the layer's rules before the inner
+/// service is called, and adds the header fields to its responses.
 #[derive(Debug)]
 pub struct RateLimitMiddleware<S, R> {
     layer: RateLimitLayer<R>,

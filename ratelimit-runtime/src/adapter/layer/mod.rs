@@ -80,7 +80,7 @@ pub struct Http;
 #[derive(Clone, Copy, Debug)]
 pub struct Grpc;
 
-/// A [`RateLimitLayer`] without a rule of its own.
+/// The rules of a [`RateLimitLayer`] that has none: it adds header fields, and limits nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unlimited;
 
@@ -225,8 +225,8 @@ impl<Q, A, P> RateLimitLayer<Limited<Q, A>, P> {
     }
 
     /// Exempts requests for which `is_exempt` is `true`, such as health checks, from all rules of
-    /// the layer: it makes no key for them and charges nothing. Limits further in hold for them
-    /// too. Of several `skip`, each exempts requests.
+    /// the layer: it makes no key for them and charges nothing. Limits inside of the layer, such as
+    /// those of handlers, hold for them too. A request is exempt if one of several `skip` says so.
     pub fn skip(self, is_exempt: impl Fn(&Q) -> bool + Send + Sync + 'static) -> Self {
         let rules = self.rules.skip(Arc::new(is_exempt));
         self.with(rules)

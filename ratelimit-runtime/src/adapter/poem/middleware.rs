@@ -9,8 +9,8 @@ use crate::adapter::layer::{NoKey, RateLimitLayer, RequestRules, acquire};
 use crate::response::RefusalDecision;
 use crate::{KeyRejection, RateLimitError};
 
-/// The endpoint that a [`RateLimitLayer`] makes of one of poem: it checks the layer's rules, and
-/// its responses have the header fields.
+/// An endpoint of poem in a [`RateLimitLayer`]: it checks the layer's rules before the inner
+/// endpoint is called, and adds the header fields to its responses.
 #[derive(Debug)]
 pub struct RateLimitEndpoint<E, R> {
     layer: RateLimitLayer<R>,

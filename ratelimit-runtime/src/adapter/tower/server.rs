@@ -1,4 +1,4 @@
-//! [`RateLimitLayer`] as a layer for HTTP services of tower.
+//! [`RateLimitLayer`] as a layer for HTTP services of tower, by which axum and tonic apply it.
 
 use std::future::{Future, ready};
 use std::mem;
@@ -26,8 +26,8 @@ impl<S, R: Clone, P: Clone> Layer<S> for RateLimitLayer<R, P> {
     }
 }
 
-/// The service that a [`RateLimitLayer`] makes of one of tower: it checks the layer's rules, and
-/// its responses have the header fields.
+/// A service of tower in a [`RateLimitLayer`]: it checks the layer's rules before the inner service
+/// is called, and adds the header fields to its responses.
 #[derive(Clone, Debug)]
 pub struct RateLimitService<S, R, P = Http> {
     layer: RateLimitLayer<R, P>,

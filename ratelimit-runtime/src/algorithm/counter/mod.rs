@@ -1,4 +1,5 @@
-//! [`Counters`]: the state of algorithms that keep a few numbers per limit.
+//! [`Counters`]: the state of algorithms that keep a few numbers per limit, and what they have in
+//! common: reservations, estimates, settlements. An algorithm adds its arithmetic by [`Counter`].
 
 mod open;
 

@@ -1,4 +1,5 @@
-//! [`Long`]: a log with any number of units, under several limits, or with reservations to settle.
+//! [`Long`]: the log of a sliding window that has many units, several limits, or reservations to
+//! settle. Most keys have none of these, and take less memory without it.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;

@@ -11,8 +11,8 @@
 //! servers bear, charges that are late and undone would be most of it. A charge that is answered
 //! after the deadline is released, since the caller has had another answer by then.
 
+use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
-use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasher as _;
 use std::time::Duration;
 
@@ -30,8 +30,11 @@ use crate::engine::part::{At, Part};
 use crate::engine::state::Settlements;
 use crate::engine::timeout::{Boxed, LATEST, Time, all};
 use crate::error::{RateLimitError, StoreError, StoreErrorKind};
-use crate::pace;
-use crate::store::{Answer, Feature, Store as _, Verdict};
+use crate::pace::{self, Backoff};
+use crate::store::{Answer, Feature, Store as _};
+
+/// The pauses between two looks for room.
+const PAUSES: Backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(8));
 
 /// How a part's charge is given back if another part refuses, in the order of charging.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -64,15 +67,15 @@ pub(super) async fn step<'a>(
     if let Some(&(by, part)) = limited.iter().filter(lasting).nth(1) {
         // Of two parts that can never be given back, the first would stay charged where the second
         // refuses.
-        let refused = |error| Refused { by, error };
-        part.bound.require(Feature::Refund).map_err(refused)?;
+        let required = part.bound.require(Feature::Refund);
+        required.map_err(Refused::by(by))?;
     }
     if let Some(&(by, _)) = limited.get(Settlements::MOST) {
         let why = "a stack that takes several steps has at most 10,000 rules";
-        let error = RateLimitError::misconfigured(why);
-        return Err(Refused { by, error });
+        return Err(Refused::by(by)(RateLimitError::misconfigured(why)));
     }
     let is_lone = parts.len() == 1;
+    let blocks = parts.iter().any(|(_, part)| part.blocks());
     // Of a lone rule, no other caller's limits can be used up: it need not be looked at first.
     let charging = if is_lone {
         limited
@@ -91,8 +94,9 @@ pub(super) async fn step<'a>(
         let of_kind = charging.iter().copied();
         let of_kind: StepParts<'a> = of_kind.filter(|(_, part)| Undo::of(part) == undo).collect();
         match charge(held, &of_kind, time).await {
-            Err(refused) if is_lone && undo != Undo::Never => {
-                return Err(offence(parts, refused, time, false).await);
+            // Whether it is an offence is only looked at now.
+            Err(refused) if is_lone && undo != Undo::Never && blocks => {
+                return Err(look(parts, time).await.err().unwrap_or(refused));
             }
             failed => held.decide_failed(failed?)?,
         }
@@ -105,33 +109,37 @@ pub(super) async fn step<'a>(
 ///
 /// # Errors
 ///
-/// The refusal that lasts longest. If it is the only one, it counts as an offence.
+/// The refusal that lasts longest. If it is the only one, and by limits, their block is set.
 async fn look<'a>(
     parts: &[At<'a>],
     time: Time,
 ) -> Result<(StepParts<'a>, Vec<Failed<'a>>), Refused> {
-    let inquiries = parts.iter().copied().flat_map(Inquiry::of);
-    let inquiries: Vec<Inquiry<'a>> = inquiries.collect();
     // A key that stands twice has to have room for both.
     let mut costs = HashMap::new();
-    let looks = inquiries.iter().map(|inquiry| {
-        let cost: &mut u64 = costs
-            .entry((inquiry.part.engine.id, inquiry.key()))
-            .or_default();
+    let inquiries = parts.iter().copied().flat_map(Inquiry::of).map(|inquiry| {
+        let key = (inquiry.part.engine.id, inquiry.key());
+        let cost: &mut u64 = costs.entry(key).or_default();
         *cost += inquiry.cost();
-        let (look, began) = (inquiry.look(*cost, time), Instant::now());
-        let timed = async move { (look.await, began.elapsed()) };
+        (inquiry, *cost)
+    });
+    let inquiries: Vec<(Inquiry<'a>, u64)> = inquiries.collect();
+    let began = Instant::now();
+    let looks = inquiries.iter().map(|&(inquiry, cost)| {
+        let timed = async move { (inquiry.look(cost, time).await, began.elapsed()) };
         Box::pin(timed) as Boxed<'a, (Result<Decision, StoreError>, Duration)>
     });
-    let looks: Vec<_> = looks.collect();
-    let (mut admitting, mut failed) = (StepParts::new(), Vec::new());
-    let (mut refusals, mut is_known) = (Vec::new(), true);
     let looked = all(looks).await;
     let now = Instant::now();
-    for (Inquiry { at, part, permit }, (looked, took)) in inquiries.into_iter().zip(looked) {
+    let (mut admitting, mut failed) = (StepParts::new(), Vec::new());
+    let (mut refusals, mut refusing, mut is_known) = (Vec::new(), None, true);
+    for ((Inquiry { at, part, permit }, cost), (looked, took)) in inquiries.into_iter().zip(looked)
+    {
         is_known &= looked.is_ok();
         match looked {
-            Ok(refusal) if !refusal.is_allowed() => refusals.push((at, refusal)),
+            Ok(refusal) if !refusal.is_allowed() => {
+                refusals.push((at, refusal));
+                refusing = Some((part, cost));
+            }
             // A permit is asked for in any case, and decided then.
             _ if permit.is_some() => {}
             Ok(_) if now + took > time.end => failed.push((at, part, time.out())),
@@ -139,46 +147,20 @@ async fn look<'a>(
             Err(error) => failed.push((at, part, error)),
         }
     }
-    let is_only = is_known && refusals.len() == 1;
-    match admitted_or_longest(refusals) {
-        Err(refused) if is_only => Err(offence(parts, refused, time, true).await),
-        outcome => outcome.map(|()| (admitting, failed)),
-    }
-}
-
-/// Sets the block of the part whose limits alone refused the call, if it has one. If the part's
-/// permit has not been looked for, that is done first. Returns the refusal to report.
-async fn offence(parts: &[At<'_>], refused: Refused, time: Time, has_looked: bool) -> Refused {
-    let Refused { by, error } = refused;
-    if let RateLimitError::Exceeded(refusal) = &error
-        && let Some(&(at, part)) = parts.iter().find(|(at, _)| *at == by)
+    if let ([(by, refusal)], Some((part, cost))) = (&*refusals, refusing)
+        && is_known
         && !refusal.is_blocked()
         && !refusal.is_in_flight_limit()
-        && part.check().request.block.first_us() > 0
-        && (has_looked || has_free_permit((at, part), time).await)
-        && let Some(blocked) = part.offend(cost_ahead(parts, (at, part)), time).await
+        && part.blocks()
+        && let Some(blocked) = part.offend(cost, time).await
     {
-        return Refused::new(by, blocked);
+        return Err(Refused::new(*by, blocked));
     }
-    Refused { by, error }
+    admitted_or_longest(refusals).map(|()| (admitting, failed))
 }
 
-/// The cost of the parts before this one on its key, which has to have room for all of them.
-fn cost_ahead(parts: &[At<'_>], (at, part): At<'_>) -> u64 {
-    let before = parts.iter().take_while(|(other, _)| *other != at);
-    let same = before.filter(|(_, other)| other.has_key_of(part));
-    same.map(|(_, other)| other.cost()).sum()
-}
-
-async fn has_free_permit(part: At<'_>, time: Time) -> bool {
-    match Inquiry::of(part).find(|inquiry| inquiry.permit.is_some()) {
-        Some(permit) => {
-            let looked = permit.look(1, time).await;
-            looked.is_ok_and(|decision| decision.is_allowed())
-        }
-        None => true,
-    }
-}
+/// The decision on a charge, and the charge if it was made.
+type Charged = (Decision, Option<Charge>);
 
 /// Charges or reserves these limits, all at once. Gives the limits that gave no answer.
 async fn charge<'a>(
@@ -186,45 +168,38 @@ async fn charge<'a>(
     parts: &[At<'a>],
     time: Time,
 ) -> Result<Vec<Failed<'a>>, Refused> {
-    let mut rooms = match rooms(parts, time).await {
+    let rooms = match rooms(parts, time).await {
         Ok(rooms) => rooms,
         Err(error) => {
             let failed = parts.iter().map(|&(at, part)| (at, part, error.clone()));
             return Ok(failed.collect());
         }
     };
-    let charges = parts.iter().map(|&(_, part)| {
+    let start = held.start;
+    let charges = parts.iter().zip(rooms).map(|(&(_, part), room)| {
         let charge = async move {
-            let request = part.charged_for_now(time).request;
-            let mut answer = part.engine.store.acquire(request);
+            let request = part.charged_for_now(time);
+            let charged = part.engine.store.acquire(request);
+            let mut answer = charged.map(move |verdict| {
+                let decision = part.check().decision(&verdict);
+                let charge = || Charge::new(part, request.reserves, &decision, start, Some(room));
+                (decision, verdict.allowed.then(charge))
+            });
             let answered = part.engine.answered(time, &mut answer).await;
             (answered, answer)
         };
-        Box::pin(charge) as Boxed<'a, (Result<Verdict, StoreError>, Answer<'a, Verdict>)>
+        Box::pin(charge) as Boxed<'a, (Result<Charged, StoreError>, Answer<'a, Charged>)>
     });
     let (mut refusals, mut failed) = (Vec::new(), Vec::new());
     for (&(at, part), (answered, answer)) in parts.iter().zip(all(charges).await) {
-        let check = part.charged_for_now(time);
-        let reserves = check.request.reserves;
-        let of_engine = rooms.get_mut(&part.engine.id);
-        let room = of_engine.and_then(|room| room.split(1));
-        debug_assert!(room.is_some(), "each charge has room");
         match answered {
-            Ok(verdict) if verdict.allowed => {
-                let decision = check.decision(&verdict);
-                let charge = Charge::new(part, reserves, &decision, held.start, room);
-                held.admit(at, decision, Some(charge));
-            }
-            Ok(verdict) => refusals.push((at, jittered(check.decision(&verdict)))),
+            Ok((decision, charge)) if decision.is_allowed() => held.admit(at, decision, charge),
+            Ok((refusal, _)) => refusals.push((at, jittered(refusal))),
             Err(error) => {
                 // One that cannot be waited for has not been asked for.
                 if answer.is_open() && error.kind() == StoreErrorKind::TimedOut {
                     held.late.push(Box::pin(async move {
-                        let since = Instant::now();
-                        if let Ok(Ok(verdict)) = pace::timeout(LATEST, answer).await {
-                            let decision = part.check().decision(&verdict);
-                            drop(Charge::new(part, reserves, &decision, since, room));
-                        }
+                        drop(pace::timeout(LATEST, answer).await);
                     }));
                 }
                 failed.push((at, part, error));
@@ -234,33 +209,29 @@ async fn charge<'a>(
     admitted_or_longest(refusals).map(|()| failed)
 }
 
-/// Takes room to settle each of these charges, by engine, waiting until the deadline at most: a
-/// flood of stacks must not cause an outage of its own.
-async fn rooms(
-    parts: &[At<'_>],
-    time: Time,
-) -> Result<BTreeMap<u64, OwnedSemaphorePermit>, StoreError> {
-    // In one order everywhere, so that no two stacks wait for each other.
-    let mut many = BTreeMap::new();
-    for (_, part) in parts {
-        many.entry(part.engine.id).or_insert((&part.engine, 0)).1 += 1;
-    }
-    let mut rooms = BTreeMap::new();
-    for (id, (engine, many)) in many {
-        let settlements = &engine.settlements;
-        let mut room = settlements.try_room(many);
-        if room.is_none() && pace::can_wait().is_ok() {
-            room = pace::timeout_at(time.end, settlements.room(many))
-                .await
-                .ok();
+/// Takes room to settle each of these charges, waiting until the deadline at most: a flood of
+/// stacks must not cause an outage of its own. A stack that waits holds none of it, because a
+/// settlement that finds no room is given up.
+async fn rooms(parts: &[At<'_>], time: Time) -> Result<Vec<OwnedSemaphorePermit>, StoreError> {
+    let (mut pauses, mut is_full) = (PAUSES, false);
+    while !time.is_over() {
+        let rooms = parts
+            .iter()
+            .map(|(_, part)| part.engine.settlements.try_room());
+        if let Some(rooms) = rooms.collect::<Option<Vec<_>>>() {
+            return Ok(rooms);
         }
-        let full = || StoreError::timed_out("too many charges are being settled");
-        rooms.insert(id, room.ok_or_else(full)?);
+        is_full = true;
+        if pace::can_wait().is_err() {
+            break;
+        }
+        tokio::time::sleep_until(time.end.min(Instant::now() + pauses.pause())).await;
     }
-    if time.is_over() {
-        return Err(time.out());
-    }
-    Ok(rooms)
+    Err(if is_full {
+        StoreError::timed_out("too many charges are being settled")
+    } else {
+        time.out()
+    })
 }
 
 /// Acquires the permits that these parts ask for.
@@ -271,7 +242,7 @@ async fn acquire_permits<'a>(
 ) -> Result<(), Refused> {
     for &(at, part) in parts.iter().filter(|(_, part)| part.permit.is_some()) {
         if time.is_over() {
-            held.permit_in_outage((at, part), &time.out(), !part.is_limited())?;
+            held.permit_in_outage((at, part), &time.out())?;
         } else {
             together::step(held, StepParts::new(), Some((at, part)), time).await?;
         }

@@ -56,6 +56,6 @@ pub(in crate::engine) async fn run(
         resume_unwind(ended.into_panic());
     }
     // A thread that no runtime drives may wait for one that has ended.
-    let error = StoreError::unavailable("its tokio runtime has ended").into();
-    (Err(Refused { by: 0, error }), None)
+    let error = StoreError::unavailable("its tokio runtime has ended");
+    (Err(Refused::by(0)(error)), None)
 }

@@ -1,4 +1,5 @@
-//! [`Held`]: the admissions that an attempt has so far. [`Admission`]: the outcome of one part.
+//! [`Held`]: the admissions that an attempt has so far, which go back whichever way it ends early.
+//! [`Admission`]: the outcome of one part.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +7,7 @@ use smallvec::SmallVec;
 use tokio::time::Instant;
 
 use crate::decision::{Decision, Source};
-use crate::engine::charge::{Charge, Completion};
+use crate::engine::charge::Charge;
 use crate::engine::outage::{Refused, admitted_or_longest};
 use crate::engine::part::{At, Part};
 use crate::engine::permit::OpenPermit;
@@ -23,8 +24,7 @@ pub(super) type Failed<'a> = (usize, &'a Part, StoreError);
 /// The admissions of a stack's parts, in order.
 pub(in crate::engine) type Admissions = SmallVec<[Admission; 1]>;
 
-/// The outcome of one part. Dropping it releases the permit and ends the charge by
-/// [`Charge::otherwise`].
+/// The outcome of one part. Dropping it releases the permit and ends the charge.
 pub(in crate::engine) struct Admission {
     /// The decision; an error only in shadow mode.
     pub(in crate::engine) decided: Result<Decision, RateLimitError>,
@@ -90,6 +90,22 @@ impl<'a> Held<'a> {
         }
     }
 
+    /// Records what one step decided on these parts, if all of them admit. Only if the decision is
+    /// `last`, a part that reserves nothing need not be given back.
+    pub(super) fn admit_all<'p>(
+        &mut self,
+        decided: impl Iterator<Item = (At<'p>, Decision)> + Clone,
+        last: bool,
+    ) -> Result<(), Refused> {
+        admitted_or_longest(decided.clone().map(|((at, _), decision)| (at, decision)))?;
+        for ((at, part), decision) in decided {
+            let charge = || Charge::new(part, part.reserves, &decision, self.start, None);
+            let charge = (!last || part.reserves()).then(charge);
+            self.admit(at, decision, charge);
+        }
+        Ok(())
+    }
+
     /// Takes the costs of later charges on a key from what remains for the parts before.
     pub(super) fn share(&mut self) {
         let mut later = BTreeMap::new();
@@ -120,18 +136,9 @@ impl<'a> Held<'a> {
     /// ends.
     pub(super) fn confirm(&mut self, parts: &[At<'_>]) {
         for &(at, part) in parts {
-            let Some(Admission { charge, .. }) = self.of(at) else {
-                continue;
-            };
-            if part.reserves() {
-                if let Some(charge) = charge {
-                    charge.open_for_call();
-                }
-            } else if let Some(charge) = charge.take() {
-                match charge.otherwise {
-                    Completion::Release => charge.commit(),
-                    _ => charge.keep(),
-                }
+            if let Some(admission) = self.of(at) {
+                let charge = admission.charge.take();
+                admission.charge = charge.and_then(|charge| charge.admitted(part.reserves()));
             }
         }
     }
@@ -160,10 +167,7 @@ impl<'a> Held<'a> {
                     together.push((at, part));
                 }
                 Some(_) => self.admit(at, check.unchecked(), None),
-                None => {
-                    let error = error.into();
-                    return Err(Refused { by: at, error });
-                }
+                None => return Err(Refused::by(at)(error)),
             }
         }
         for parts in by_fallback.into_values() {
@@ -173,39 +177,29 @@ impl<'a> Held<'a> {
             let requests = parts.iter().map(|(_, part)| part.check().request);
             let requests: Vec<_> = requests.collect();
             let verdicts = engine.fallback.acquire_all(&requests);
-            let decided = parts.iter().zip(&verdicts).map(|(&(at, part), verdict)| {
-                let decision = part.check().fallback_decision(verdict);
-                (at, part, decision)
-            });
-            let each = decided.clone().map(|(at, _, decision)| (at, decision));
-            admitted_or_longest(each)?;
-            for (at, part, decision) in decided {
-                let charge = Charge::new(part, part.reserves, &decision, self.start, None);
-                self.admit(at, decision, Some(charge));
-            }
+            let decided = parts.iter().zip(&verdicts);
+            let decided =
+                decided.map(|(&at, verdict)| (at, at.1.check().fallback_decision(verdict)));
+            self.admit_all(decided, false)?;
         }
         Ok(())
     }
 
     /// Decides the permit of a part whose store gave no answer: the count of this process goes on.
-    /// The outage is logged here only if `is_logged`.
+    /// The outage is logged here only if the part has no limits.
     pub(super) fn permit_in_outage(
         &mut self,
         (at, part): At<'_>,
         error: &StoreError,
-        is_logged: bool,
     ) -> Result<(), Refused> {
         let (engine, Some(permit)) = (&part.engine, &part.permit) else {
             return Ok(());
         };
         let source = engine.outage_source(&part.check(), error);
-        if is_logged {
+        if !part.is_limited() {
             observe::no_answer(part.bound.name, source, error);
         }
-        let source = source.ok_or_else(|| Refused {
-            by: at,
-            error: error.clone().into(),
-        })?;
+        let source = source.ok_or_else(|| Refused::by(at)(error.clone()))?;
         let max = if source == Source::Fallback {
             permit.max
         } else {

@@ -67,14 +67,13 @@ async fn take_steps<'a>(held: &mut Held<'a>, stack: &'a [Part]) -> Result<(), Re
 async fn step<'a>(held: &mut Held<'a>, parts: &[At<'a>]) -> Result<(), Refused> {
     let mut costs = BTreeMap::new();
     for &(by, part) in parts {
-        let refused = |error| Refused { by, error };
-        part.ensure_supported().map_err(refused)?;
+        part.ensure_supported().map_err(Refused::by(by))?;
         if held.shares_keys && part.is_limited() {
             // A key that stands twice has to have room for both.
             let cost: &mut u64 = costs.entry(part.charged_key()).or_default();
             *cost += part.cost();
             if *cost > part.cost() {
-                part.may_cost(*cost).map_err(refused)?;
+                part.may_cost(*cost).map_err(Refused::by(by))?;
             }
         }
     }
@@ -124,15 +123,16 @@ pub(super) fn decide_failed(part: &Part, error: StoreError) -> Result<Decision, 
 /// number of permits that the parts before ask of its key.
 pub(super) fn known_refusal(part: &Part, is_lone: bool, ahead: u64) -> Option<Decision> {
     let (engine, check, permit) = (&part.engine, part.check(), part.permit.as_ref());
-    let is_asked = is_lone && permit.is_none();
-    let known = || Some(check.decision(&engine.store.refuses_at_once(&check.request)?));
-    let limits = || {
-        let blocked = engine.fallback.blocked(&check);
-        blocked.or_else(|| (!is_asked).then(known).flatten())
-    };
-    part.is_limited().then(limits).flatten().or_else(|| {
-        let full =
-            permit.filter(|permit| engine.permits.count(&permit.key) + ahead >= permit.max)?;
-        Some(full.refused(Source::DenyCache))
-    })
+    if part.is_limited() {
+        if let Some(blocked) = engine.fallback.blocked(&check) {
+            return Some(blocked);
+        }
+        if (!is_lone || permit.is_some())
+            && let Some(verdict) = engine.store.refuses_at_once(&check.request)
+        {
+            return Some(check.decision(&verdict));
+        }
+    }
+    let full = permit.filter(|permit| engine.permits.count(&permit.key) + ahead >= permit.max)?;
+    Some(full.refused(Source::DenyCache))
 }

@@ -2,8 +2,7 @@
 
 use super::held::{Held, StepParts};
 use crate::decision::Source;
-use crate::engine::charge::Charge;
-use crate::engine::outage::{Refused, admitted_or_longest};
+use crate::engine::outage::Refused;
 use crate::engine::part::{At, Part};
 use crate::engine::permit::OpenPermit;
 use crate::engine::state::Engine;
@@ -13,23 +12,20 @@ use crate::store::{BuiltInStore as _, PermitId, PermitVerdict, Request};
 
 /// `true` if one store decides these parts in one step.
 pub(super) fn is_possible(parts: &[At<'_>]) -> bool {
-    let Some(&(_, first)) = parts.first() else {
-        return true;
+    let engine = match parts {
+        [] => return true,
+        [(_, part)] if part.permit.is_none() || !part.is_limited() => return true,
+        [(_, first), ..] => &first.engine,
     };
-    let mut permits = parts.iter().filter_map(|(_, part)| part.permit.as_ref());
-    let permit = permits.next();
-    if parts.len() == 1 && !(first.is_limited() && permit.is_some()) {
-        return true;
-    }
     let limited = parts.iter().filter(|(_, part)| part.is_limited());
     let requests: Vec<Request<'_>> = limited.map(|(_, part)| part.check().request).collect();
-    let request = permit.map(|permit| permit.request(PermitId::next(), None));
-    let store = &first.engine.store;
+    let mut permits = parts.iter().filter_map(|(_, part)| part.permit.as_ref());
+    let permit = permits
+        .next()
+        .map(|permit| permit.request(PermitId::next(), None));
     permits.next().is_none()
-        && parts
-            .iter()
-            .all(|(_, part)| part.engine.id == first.engine.id)
-        && store.decides_together(request.as_ref(), &requests)
+        && parts.iter().all(|(_, part)| part.engine.id == engine.id)
+        && engine.store.decides_together(permit.as_ref(), &requests)
 }
 
 /// Charges the limits in `limited` and acquires the permit of `permitted`, or does neither.
@@ -43,12 +39,7 @@ pub(super) async fn step<'a>(
         return Ok(());
     };
     let requests = limited.iter().map(|(_, part)| part.check().request);
-    let requests: Vec<Request<'_>> = requests
-        .map(|request| Request {
-            timeout_at: Some(time.end.into_std()),
-            ..request
-        })
-        .collect();
+    let requests: Vec<Request<'_>> = requests.map(|request| time.of(request)).collect();
     let permit = permitted.and_then(|(_, part)| part.permit.as_ref());
     let open = permit.map(|permit| OpenPermit::new(engine, permit, Some(PermitId::next())));
     let verdict = match ask(engine, open.as_ref(), &requests, time).await {
@@ -57,8 +48,7 @@ pub(super) async fn step<'a>(
         Err(error) => {
             drop(open);
             if let Some((at, part)) = permitted {
-                let is_logged = limited.is_empty() && !part.is_limited();
-                held.permit_in_outage((at, part), &error, is_logged)?;
+                held.permit_in_outage((at, part), &error)?;
             }
             let failed = limited.into_iter();
             let failed = failed.map(|(at, part)| (at, part, error.clone()));
@@ -69,22 +59,21 @@ pub(super) async fn step<'a>(
         verdict.is_full || verdict.verdicts.len() == limited.len(),
         "a store gives a verdict for each request"
     );
+    if let (Some((at, _)), Some(permit)) = (permitted, permit)
+        && verdict.is_full
+        && verdict.verdicts.iter().all(|verdict| verdict.allowed)
+    {
+        return Err(Refused::new(at, permit.refused(Source::Store)));
+    }
     let decided = limited.iter().zip(&verdict.verdicts);
-    let decided = decided.map(|(&(at, part), verdict)| (at, part, part.check().decision(verdict)));
-    let each = decided.clone();
-    admitted_or_longest(each.map(|(at, _, decision)| (at, decision)))?;
-    if let (Some((at, part)), Some(permit), Some(mut open)) = (permitted, permit, open) {
-        if !verdict.is_acquired() {
-            return Err(Refused::new(at, permit.refused(Source::Store)));
-        }
+    held.admit_all(
+        decided.map(|(&part, verdict)| (part, part.1.check().decision(verdict))),
+        true,
+    )?;
+    if let (Some(part), Some(permit), Some(mut open)) = (permitted, permit, open) {
         let _ = open.count_below(u64::MAX);
         let decision = permit.admitted(verdict.in_flight, Source::Store);
-        held.hold((at, part), open, decision);
-    }
-    for (at, part, decision) in decided {
-        let charge = || Charge::new(part, part.reserves, &decision, held.start, None);
-        let charge = part.reserves().then(charge);
-        held.admit(at, decision, charge);
+        held.hold(part, open, decision);
     }
     Ok(())
 }

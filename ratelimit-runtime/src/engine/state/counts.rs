@@ -1,4 +1,5 @@
-//! [`PermitCounts`]: the numbers of permits that are open in this process, by key.
+//! [`PermitCounts`]: the numbers of permits that are open in this process, by key. By them a call
+//! is refused without asking, and the limit holds in an outage.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

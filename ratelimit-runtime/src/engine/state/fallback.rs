@@ -12,7 +12,10 @@ use once_cell::sync::OnceCell;
 use crate::decision::Decision;
 use crate::engine::check::Check;
 use crate::store::memory::MemoryStore;
-use crate::store::{Answer, Request, Store as _, Verdict};
+use crate::store::{Answer, Request, Store, Verdict};
+
+/// [`Store::reset`] or [`Store::unblock`].
+pub(crate) type Forget = for<'a> fn(&'a (dyn Store + 'static), Request<'a>) -> Answer<'a, bool>;
 
 /// The fallback memory of one limiter, created when it is first needed.
 #[derive(Debug, Default)]
@@ -50,11 +53,17 @@ impl Fallback {
         verdict.blocked.then(|| check.fallback_decision(&verdict))
     }
 
-    /// Resets the key in this memory.
-    pub(crate) fn reset(&self, request: Request<'_>) -> bool {
-        self.memory
-            .get()
-            .is_some_and(|memory| changed(memory.reset(request)))
+    /// Lets this memory forget something of a key, as the store does: `true` if there was anything.
+    pub(crate) fn forget(&self, forget: Forget, request: Request<'_>) -> bool {
+        let Some(memory) = self.memory.get() else {
+            return false;
+        };
+        let forgotten = forget(memory, request).known();
+        debug_assert!(
+            matches!(forgotten, Ok(Ok(_))),
+            "memory answers at once, and does not fail to forget"
+        );
+        matches!(forgotten, Ok(Ok(true)))
     }
 
     /// Blocks the key in this process, unless the memory has no room for that.
@@ -63,24 +72,7 @@ impl Fallback {
         self.has_blocked.fetch_or(is_blocked, Ordering::Relaxed);
     }
 
-    /// Ends a block in this memory.
-    pub(crate) fn unblock(&self, request: Request<'_>) -> bool {
-        self.memory
-            .get()
-            .is_some_and(|memory| changed(memory.unblock(request)))
-    }
-
     pub(in crate::engine) fn store(&self) -> &MemoryStore {
         self.memory.get_or_init(MemoryStore::new)
     }
-}
-
-/// The answer of the memory, which answers at once: `true` if a key changed.
-fn changed(answer: Answer<'_, bool>) -> bool {
-    let changed = answer.known();
-    debug_assert!(
-        matches!(changed, Ok(Ok(_))),
-        "memory answers at once, and does not fail to forget"
-    );
-    matches!(changed, Ok(Ok(true)))
 }

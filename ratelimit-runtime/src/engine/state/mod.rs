@@ -1,4 +1,5 @@
-//! [`Engine`]: the state of a limiter, which answers its checks.
+//! [`Engine`]: the state of a limiter, which its clones share: the store, settings, policies, bound
+//! rules, and who waits.
 
 mod counts;
 mod fallback;
@@ -7,7 +8,6 @@ mod registry;
 mod settlements;
 mod summaries;
 mod turns;
-mod uses;
 
 use std::any::TypeId;
 use std::fmt;
@@ -17,19 +17,18 @@ use std::time::Duration;
 
 pub(in crate::engine) use self::counts::PermitCounts;
 use self::fallback::Fallback;
-use self::policies::PolicyBook;
+pub(super) use self::fallback::Forget;
 use self::registry::Registry;
 pub(super) use self::settlements::Settlements;
 use self::summaries::Summaries;
 use self::turns::Turns;
 pub(in crate::engine) use self::turns::{QueueKey, Turn};
-pub(in crate::engine) use self::uses::PolicyUse;
 use crate::error::StoreError;
 use crate::key::KeyHasher;
 use crate::observe;
 use crate::rule::{OnUnavailable, Terms};
 use crate::store::memory::MemoryStore;
-use crate::store::{BuiltInStore as _, Capabilities, Request, Store};
+use crate::store::{BuiltInStore as _, Capabilities, Request, Reserves, Store};
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_millis(100);
 
@@ -46,8 +45,7 @@ pub(crate) struct Engine {
     pub(crate) timeout: Duration,
     pub(crate) on_unavailable: OnUnavailable,
     pub(crate) key_hasher: Option<KeyHasher>,
-    pub(crate) policies: PolicyBook,
-    pub(in crate::engine) registry: Registry,
+    pub(crate) registry: Registry,
     pub(in crate::engine) turns: Arc<Turns>,
     pub(in crate::engine) permits: PermitCounts,
     pub(in crate::engine) settlements: Settlements,
@@ -73,7 +71,6 @@ impl Engine {
             timeout: DEFAULT_TIMEOUT,
             on_unavailable: OnUnavailable::default(),
             key_hasher: None,
-            policies: PolicyBook::default(),
             registry: Registry::default(),
             turns: Arc::default(),
             permits: PermitCounts::default(),
@@ -107,9 +104,12 @@ impl Engine {
         }
     }
 
-    /// `Ok` if the store keeps limits by these terms.
-    pub(crate) fn supports(&self, terms: &Terms) -> Result<(), StoreError> {
-        let request = Request::by(terms);
+    /// `Ok` if the store keeps limits by these terms, for calls that reserve like this.
+    pub(crate) fn supports(&self, terms: &Terms, reserves: Reserves) -> Result<(), StoreError> {
+        let request = Request {
+            reserves,
+            ..Request::by(terms)
+        };
         self.store.supports(&request)?;
         self.capabilities.supports(&request)
     }

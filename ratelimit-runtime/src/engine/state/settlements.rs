@@ -1,14 +1,8 @@
 //! [`Settlements`]: the charges of a limiter that are being settled, and the room for more.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-
-use crate::pace::Backoff;
-
-/// The pauses between two looks for room.
-const PAUSES: Backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(8));
 
 /// The settlements of a limiter that have not ended.
 #[derive(Debug)]
@@ -46,20 +40,8 @@ impl Settlements {
         self.open.subscribe()
     }
 
-    /// Room for `many` more settlements, if there is as much.
-    pub(in crate::engine) fn try_room(&self, many: u32) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.room).try_acquire_many_owned(many).ok()
-    }
-
-    /// Room for `many` more settlements, once there is as much. A caller that waits holds none of
-    /// it: a settlement that finds no room is given up.
-    pub(in crate::engine) async fn room(&self, many: u32) -> OwnedSemaphorePermit {
-        let mut pauses = PAUSES;
-        loop {
-            if let Some(room) = self.try_room(many) {
-                return room;
-            }
-            tokio::time::sleep(pauses.pause()).await;
-        }
+    /// Room for one more settlement, if there is any.
+    pub(in crate::engine) fn try_room(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.room).try_acquire_owned().ok()
     }
 }

@@ -38,7 +38,7 @@ const MOST_IN_A_ROW: u8 = 8;
 
 /// The key that callers wait for, and the version of the policies that they go by: calls under a
 /// new set wait behind none of an older one.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 pub(in crate::engine) struct QueueKey<'a> {
     pub(in crate::engine) key: &'a [u8],
     pub(in crate::engine) policies: u64,
@@ -77,22 +77,14 @@ struct KeyQueue {
 struct Waiter {
     /// The notification that makes it look at the queue.
     comes: Arc<Notify>,
-    phase: Phase,
+    /// `true` if it was refused with the turn, and waits for its next attempt.
+    is_refused: bool,
     /// When its next attempt begins, if that is known.
     retry_at: Instant,
     /// When that attempt ends at the latest. [`LATE`] after that, the first caller has no turn.
     ends_at: Instant,
     /// Hashes of the other keys of its stack.
     others: Arc<[u64]>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    /// It waits for the turn.
-    Waiting,
-    /// It was refused with the turn, and waits for the next attempt.
-    Refused,
-    Attempting,
 }
 
 impl Turns {
@@ -186,7 +178,7 @@ impl Queues {
         });
         let waiter = Waiter {
             comes: Arc::clone(comes),
-            phase: Phase::Waiting,
+            is_refused: false,
             retry_at: now,
             ends_at: now,
             others: Arc::clone(others),
@@ -216,10 +208,8 @@ impl KeyQueue {
         if had_turn && let Some(mut first) = self.waiters.first_entry() {
             let first = first.get_mut();
             first.ends_at = first.ends_at.max(Instant::now());
-            let waiting = self.with_turn().map(|(_, waiter)| waiter);
-            waiting
-                .filter(|waiter| waiter.phase == Phase::Waiting)
-                .for_each(|waiter| waiter.comes.notify_one());
+            let waiting = self.with_turn().filter(|(_, waiter)| !waiter.is_refused);
+            waiting.for_each(|(_, waiter)| waiter.comes.notify_one());
         }
         !self.waiters.is_empty()
     }
@@ -228,9 +218,7 @@ impl KeyQueue {
     fn with_turn(&self) -> impl Iterator<Item = (&u64, &Waiter)> {
         let mut is_refused = false;
         let first = self.waiters.iter().take(self.at_once);
-        first.take_while(move |(_, waiter)| {
-            !std::mem::replace(&mut is_refused, waiter.phase == Phase::Refused)
-        })
+        first.take_while(move |(_, waiter)| !std::mem::replace(&mut is_refused, waiter.is_refused))
     }
 
     fn has_turn(&self, number: u64) -> bool {
@@ -264,7 +252,7 @@ impl Turn {
         until: Instant,
         is_woken: bool,
     ) -> bool {
-        if self.announce(Phase::Refused, retry_at, retry_at) {
+        if self.announce(true, retry_at, retry_at) {
             if is_woken {
                 let _ = tokio::time::timeout_at(retry_at, self.comes.notified()).await;
             } else {
@@ -285,7 +273,7 @@ impl Turn {
     /// Keeps the turn for an attempt that begins now and takes at most `longest`.
     pub(in crate::engine) fn begin(&self, longest: Duration) {
         let now = Instant::now();
-        self.announce(Phase::Attempting, now, now + longest);
+        self.announce(false, now, now + longest);
     }
 
     /// Ends an attempt after which the key has room for so many more callers.
@@ -299,7 +287,7 @@ impl Turn {
 
     /// Sets when the next attempt begins and ends. `true` if this caller has the turn; if not, it
     /// waits for that.
-    fn announce(&self, phase: Phase, retry_at: Instant, ends_at: Instant) -> bool {
+    fn announce(&self, is_refused: bool, retry_at: Instant, ends_at: Instant) -> bool {
         let mut queues = self.turns.lock();
         let Some(queue) = queues.by_key.get_mut(&self.key) else {
             return false;
@@ -307,7 +295,7 @@ impl Turn {
         let has_turn = queue.has_turn(self.number);
         if let Some(waiter) = queue.waiters.get_mut(&self.number) {
             (waiter.retry_at, waiter.ends_at) = (retry_at, ends_at);
-            waiter.phase = if has_turn { phase } else { Phase::Waiting };
+            waiter.is_refused = is_refused && has_turn;
         }
         has_turn
     }

@@ -10,6 +10,7 @@ use std::iter;
 use crate::engine::Engine;
 use crate::error::{RateLimitError, StoreError};
 use crate::rule::{Policies, Policy, checked};
+use crate::store::Reserves;
 
 /// Replaces the policies, if the store can keep all of them and none that is in use is missing.
 pub(super) fn replace(
@@ -18,7 +19,7 @@ pub(super) fn replace(
 ) -> Result<(), RateLimitError> {
     let policies = checked(policies).map_err(RateLimitError::misconfigured)?;
     supports(engine, &policies)?;
-    let replaced = engine.policies.replace(policies, &engine.capabilities);
+    let replaced = engine.registry.replace(policies);
     replaced.map_err(|why| {
         RateLimitError::misconfigured(format!("{why}; the old set stays in force"))
     })?;
@@ -32,7 +33,7 @@ fn supports(engine: &Engine, policies: &Policies) -> Result<(), RateLimitError> 
         let overridden = policy.overrides.values();
         let overridden = overridden.map(|values| policy.terms.with_override(values));
         for terms in iter::once(policy.terms).chain(overridden) {
-            if let Err(error) = engine.supports(&terms) {
+            if let Err(error) = engine.supports(&terms, Reserves::Nothing) {
                 let message = format!("the store cannot keep the policy `{name}`: {error}");
                 return Err(StoreError::new(error.kind(), message).into());
             }

@@ -1,4 +1,8 @@
-//! [`Calendar`]: windows by the calendar, from midnight to midnight or from the first to the first.
+//! [`Calendar`]: windows by the calendar, such as a day from midnight to midnight, for quotas that
+//! are sold or granted by the day, week or month.
+//!
+//! The process works out where a window ends, from the tz database, because a script on Redis has
+//! none.
 
 mod period;
 mod unit;

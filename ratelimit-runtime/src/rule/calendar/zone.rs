@@ -1,4 +1,5 @@
-//! [`Zone`]: a time zone of the tz database, by its name.
+//! [`Zone`]: a time zone of the tz database, by its name. A process looks each up once and keeps
+//! it, so that a limit that names one is `Copy`.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};

@@ -104,7 +104,7 @@ impl Policy {
         self
     }
 
-    /// Lets a refused call wait for room, for at most this long and 1 h: see
+    /// Lets a refused call wait for room, for at most `wait`, which is at most 1 h: see
     /// [`Rule::with_wait`](crate::Rule::with_wait). Zero refuses at once, also where the attribute
     /// waits.
     #[must_use]

@@ -1,4 +1,5 @@
-//! [`Override`]: the numbers of a single key, in place of a policy's.
+//! [`Override`]: the numbers of a single key, in place of a policy's, for a customer that gets more
+//! or is suspended.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -31,14 +32,15 @@ pub struct Override {
 }
 
 impl Override {
-    /// Replaces the `max`, for a policy with one limit. A `max` of 0 suspends the key: every call
-    /// is refused.
+    /// Replaces the `max` of a policy with one limit; one with several is refused when it is set. A
+    /// `max` of 0 suspends the key: every call is refused.
     #[must_use]
     pub fn max(max: u64) -> Self {
         Self::max_of_each([max])
     }
 
-    /// Replaces the `max` of each limit of a policy, in order.
+    /// Replaces the `max` of each limit of a policy, in order. A policy with another number of
+    /// limits is refused when it is set.
     #[must_use]
     pub fn max_of_each(max: impl IntoIterator<Item = u64>) -> Self {
         Self {
@@ -47,7 +49,8 @@ impl Override {
         }
     }
 
-    /// Replaces the burst and keeps the `max`, for a policy with one limit and a bucket algorithm.
+    /// Replaces the burst, at least 1, and keeps the `max`. A policy without a bucket algorithm, or
+    /// with several limits, is refused when it is set.
     #[must_use]
     pub fn burst(burst: u64) -> Self {
         Self {
@@ -56,7 +59,8 @@ impl Override {
         }
     }
 
-    /// Replaces the burst as well as the `max`, for a policy with one limit and a bucket algorithm.
+    /// Replaces the burst, at least 1, as well as the `max`. A policy that has no bucket algorithm,
+    /// or has several limits, is refused when it is set.
     #[must_use]
     pub fn with_burst(mut self, burst: u64) -> Self {
         self.burst = Some(burst);

@@ -1,4 +1,5 @@
-//! Policies as configuration files write them: a line of text, or a table.
+//! Policies as configuration files write them: a line of text where there are only
+//! limits, or a table of all settings.
 
 use std::fmt;
 use std::marker::PhantomData;

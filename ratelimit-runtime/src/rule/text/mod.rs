@@ -1,4 +1,5 @@
-//! Rules as text, as attributes and configurations write them.
+//! Rules as text: what attributes, policies and operators write is read and printed in one place,
+//! so that `"5/1m"` is the same everywhere.
 
 mod calendar;
 #[cfg(feature = "serde")]

@@ -1,4 +1,8 @@
-//! [`MemoryStore`]: keeps limits in this process.
+//! [`MemoryStore`]: keeps limits in this process, for services of one process, tests, and outages
+//! of a shared store.
+//!
+//! Keys are spread by hash over shards, each behind a lock. The algorithms are pure functions,
+//! applied under it.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hasher};

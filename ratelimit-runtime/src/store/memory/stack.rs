@@ -1,4 +1,5 @@
-//! A stack of requests on several keys: all of them are charged, or none.
+//! A stack of requests on several keys: all of them are charged, or none. The locks of all their
+//! shards are held, so that nobody sees a part of it.
 
 use std::sync::MutexGuard;
 

@@ -1,4 +1,5 @@
-//! [`KeyTable`]: the entries of a shard in one vector, and the position of each.
+//! [`KeyTable`]: the entries of a shard in one vector, and the position of each. A look-up by hash
+//! reads small numbers only, and eviction draws entries by position.
 
 use hashbrown::HashTable;
 

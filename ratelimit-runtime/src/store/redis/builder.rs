@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::future::Future;
+use std::sync::Arc;
 
 use super::RedisStore;
-use super::settings::login::{self, RedisCredentials};
+use super::settings::login::RedisCredentials;
 #[cfg(feature = "redis-tls")]
 use super::settings::tls::Tls;
 #[cfg(feature = "redis-client")]
@@ -60,12 +61,15 @@ impl RedisStore {
         A: Future<Output = Result<RedisCredentials, E>> + Send + 'static,
         E: fmt::Display,
     {
-        self.server_mut().login.provider = Some(login::provider(provider));
+        self.server_mut().login.provider = Some(Arc::new(move || {
+            let provided = provider();
+            Box::pin(async { provided.await.map_err(|error| format!("{error:#}")) })
+        }));
         self
     }
 
-    /// Sets the name of the connections in `CLIENT LIST`; none by default. With one that the server
-    /// does not take, such as one with a space, calls are `Misconfigured`.
+    /// Sets the name of the connections in `CLIENT LIST`; none by default. A name that the server
+    /// does not take, such as one with a space, makes calls `Misconfigured`.
     #[must_use]
     pub fn client_name(mut self, name: &str) -> Self {
         self.server_mut().login.client_name = Some(name.to_owned());

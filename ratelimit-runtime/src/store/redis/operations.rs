@@ -11,7 +11,6 @@ use super::RedisStore;
 use super::clients::Client;
 use super::cluster::slot_of;
 use super::errors::unexpected_reply;
-use super::known::Lookup;
 use super::rules;
 use super::scriptless::Route;
 use super::scripts::{KeyQuestion, Operation, Question, Reply, own_time};
@@ -61,6 +60,22 @@ impl RedisStore {
         self.health(request) != Health::Up
     }
 
+    /// The round trip to the server of a key, at best; zero if that is not known.
+    fn round_trip(&self, request: &Request<'_>) -> Duration {
+        let client = self.clients.own();
+        client.map_or(Duration::ZERO, |client| {
+            client.servers.round_trip(&self.stored_key(request))
+        })
+    }
+
+    /// `true` if there is time for so many round trips to the server of a key, and it serves.
+    fn may_wait(&self, request: &Request<'_>, round_trips: u32) -> bool {
+        let is_in_time = request
+            .timeout_at()
+            .is_none_or(|until| Instant::now() + round_trips * self.round_trip(request) <= until);
+        is_in_time && !self.is_away(request)
+    }
+
     async fn carry_out(
         &self,
         operation: Operation,
@@ -74,75 +89,62 @@ impl RedisStore {
             return Box::pin(carried_out).await;
         }
         let question = Question::new(operation, &request, own_time(clock)?);
-        let question = [(request.key(), question)];
-        let replies = client.servers.ask(&question, request.timeout_at()).await?;
-        replies.into_iter().next().ok_or_else(unexpected_reply)
+        let (servers, until) = (&client.servers, request.timeout_at());
+        servers.ask(request.key(), question, until).await
     }
 
-    /// Decides by a known refusal, or asks.
-    async fn decide(&self, request: Request<'_>) -> Result<Verdict, StoreError> {
-        match self.known.look_up(&request, || self.is_away(&request)) {
-            Ok(refusal) => Ok(refusal),
-            Err(lookup) => self.ask(request, lookup).await,
+    /// Decides a request with `prefetch`: by units taken ahead or a known refusal, else asks, and
+    /// takes units ahead if the key is busy. Units that this store holds do not refuse its own
+    /// call: they are given back, and it asks again.
+    async fn acquire_ahead(&self, request: Request<'_>) -> Result<Verdict, StoreError> {
+        let is_away = || self.is_away(&request);
+        // If the units are too few, it asks.
+        let may_wait = || self.may_wait(&request, 2);
+        if let Some(admission) = self.known.spend_in_turn(&request, may_wait).await {
+            return Ok(admission);
         }
-    }
-
-    /// Asks the server to decide, and takes units ahead if the key is busy. Units that this store
-    /// holds do not refuse its own call: they are given back, and it asks again.
-    async fn ask(&self, request: Request<'_>, lookup: Lookup) -> Result<Verdict, StoreError> {
+        let lookup = match self.known.look_up(&request, is_away) {
+            Ok(refusal) => return Ok(refusal),
+            Err(lookup) => lookup,
+        };
         let acquire = || self.carry_out(Operation::Acquire, request);
-        let is_ahead = request.prefetch_us > 0;
-        let (mut held, asked) = (self.known.held(&request), is_ahead.then(Instant::now));
-        self.take_ahead(&request)?;
-        let mut verdict = acquire().await?.decision()?;
-        if is_ahead && !verdict.allowed && !verdict.blocked {
+        let (mut held, asked) = (self.known.held(request.key()), Instant::now());
+        // The lease of units that take longer to come is over when they do.
+        let lease = Duration::from_micros(request.prefetch_us.into());
+        if self.route(&request)? == Route::Script
+            && self.round_trip(&request) < lease
+            && let Some(fetch) = self.known.fetch(&request)
+            && !is_away()
+        {
+            // By a task, which runs once this one waits: behind the request.
+            fetch.spawn(&self.client()?.servers);
+        }
+        let mut verdict = acquire().await?.verdict();
+        if !verdict.allowed && !verdict.blocked {
             // Units may have come meanwhile, or be of a grant behind one that was too small.
-            let is_away = self.is_away(&request);
-            if let Some(admission) = self.known.spend_in_turn(&request, is_away).await {
+            let may_wait = || self.may_wait(&request, 1);
+            if let Some(admission) = self.known.spend_in_turn(&request, may_wait).await {
                 return Ok(admission);
             }
             let is_refused_for = self.known.is_refused_for(&mut held, &request, &verdict);
             if is_refused_for && has_time(asked, request.timeout_at()) {
-                self.known.gave_back([held]).await;
-                let again = acquire().await.and_then(Reply::decision);
+                self.known.gave_back(&held).await;
                 // Without another answer, it was refused.
-                verdict = again.unwrap_or(verdict);
+                verdict = acquire().await.map_or(verdict, |again| again.verdict());
             }
         }
         Ok(self.known.note_decision(&request, lookup, verdict))
     }
 
-    /// Takes units ahead, after a request that is about to be asked, if its key is busy and its
-    /// server serves: by a task, which runs once this one waits.
-    fn take_ahead(&self, request: &Request<'_>) -> Result<(), StoreError> {
-        if request.prefetch_us > 0
-            && self.route(request)? == Route::Script
-            && let Some(fetch) = self.known.fetch(request)
-            && !self.is_away(request)
-        {
-            fetch.spawn(&self.client()?.servers, self.settings.clock.as_ref());
-        }
-        Ok(())
-    }
-
-    /// Carries out an operation by hand, which voids units taken ahead.
+    /// Carries out an operation by hand, which voids units taken ahead. `true` if it has changed
+    /// anything.
     async fn intervene(
         &self,
         operation: Operation,
         request: Request<'_>,
-    ) -> Result<Reply, StoreError> {
+    ) -> Result<bool, StoreError> {
         let _voiding = self.known.voiding(request.key());
-        self.carry_out(operation, request).await
-    }
-
-    /// Carries out an operation that changes a key.
-    async fn change(
-        &self,
-        operation: Operation,
-        request: Request<'_>,
-    ) -> Result<Reply, StoreError> {
-        let _changing = self.known.changing(request.key());
-        self.carry_out(operation, request).await
+        Ok(self.carry_out(operation, request).await?.is_done())
     }
 
     /// Asks the server for a permit, and to charge all requests.
@@ -151,69 +153,53 @@ impl RedisStore {
         permit: Option<&PermitRequest>,
         requests: &[Request<'_>],
     ) -> Result<PermitVerdict, StoreError> {
-        let (client, stack) = (self.client()?, self.stack(requests)?);
+        let (client, now) = (self.client()?, own_time(self.clock())?);
+        let question = |request| Question::new(Operation::Acquire, request, now);
+        let stack = requests.iter().map(|part| (part.key(), question(part)));
+        let stack: Vec<KeyQuestion<'_>> = stack.collect();
         if let Some(permit) = permit {
             return client.permits.acquire(permit.clone(), stack).await;
         }
         let until = requests.iter().filter_map(Request::timeout_at).min();
-        let replies = client.servers.ask(&stack, until).await?;
-        let verdicts = replies.into_iter().map(Reply::decision);
-        Ok(PermitVerdict::of_limits(
-            verdicts.collect::<Result<_, _>>()?,
-        ))
-    }
-
-    /// The questions that charge these requests.
-    fn stack<'a>(&self, requests: &[Request<'a>]) -> Result<Vec<KeyQuestion<'a>>, StoreError> {
-        let now = own_time(self.clock())?;
-        let question = |request: &Request<'a>| {
-            (
-                request.key(),
-                Question::new(Operation::Acquire, request, now),
-            )
-        };
-        Ok(requests.iter().map(question).collect())
+        let replies = client.servers.ask_all(&stack, until).await?;
+        let verdicts = replies.into_iter().map(|reply| reply.verdict());
+        Ok(PermitVerdict::of_limits(verdicts.collect()))
     }
 }
 
 impl Store for RedisStore {
     fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
-        if self.known.has_grant(&request) {
-            // Callers that are admitted again and again wait for nothing else.
-            return Answer::later(async move {
-                pace::give_way().await;
-                let is_away = self.is_away(&request);
-                match self.known.spend_in_turn(&request, is_away).await {
-                    Some(admission) => Ok(admission),
-                    None => self.decide(request).await,
-                }
-            });
+        if request.prefetch_us > 0 {
+            return Answer::later(self.acquire_ahead(request));
         }
         match self.known.look_up(&request, || self.is_away(&request)) {
             Ok(refusal) => Answer::ready(Ok(refusal)),
-            Err(lookup) => Answer::later(self.ask(request, lookup)),
+            Err(lookup) => Answer::later(async move {
+                let decided = self.carry_out(Operation::Acquire, request).await?;
+                Ok(self
+                    .known
+                    .note_decision(&request, lookup, decided.verdict()))
+            }),
         }
     }
 
-    /// Always asks the server.
+    /// Always asks the server, also where a refusal is known.
     fn peek<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
         Answer::later(async move {
             let lookup = self.known.lookup(&request);
             let seen = self.carry_out(Operation::Peek, request).await?;
-            Ok(self.known.note_look(&request, lookup, seen.decision()?))
+            Ok(self.known.note_look(&request, lookup, seen.verdict()))
         })
     }
 
     fn reset<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
         Answer::later(async move {
-            let on_their_way = self.known.on_their_way(request.key());
+            let held = self.known.held(request.key());
             let _voiding = self.known.voiding(request.key());
             // Units granted behind the reset would stay charged, and never be spent. A server that
             // is away resets nothing either.
             if !self.is_away(&request) {
-                for grant in on_their_way {
-                    grant.given_back().await;
-                }
+                self.known.gave_back(&held).await;
             }
             let key = self.route(&request)?.key(&request);
             let unlink = redis::cmd("UNLINK").arg(&key).take();
@@ -226,7 +212,7 @@ impl Store for RedisStore {
 
     fn refund<'a>(&'a self, request: Request<'a>, ticket: u64) -> Answer<'a, bool> {
         let operation = Operation::Refund(ticket);
-        Answer::later(async move { self.intervene(operation, request).await?.changed() })
+        Answer::later(self.intervene(operation, request))
     }
 
     fn settle<'a>(
@@ -236,21 +222,19 @@ impl Store for RedisStore {
         actual_cost: u64,
     ) -> Answer<'a, Settled> {
         let operation = Operation::Settle(ticket, actual_cost.min(Limit::MAX_COUNT));
-        Answer::later(async move { self.change(operation, request).await?.settled() })
+        Answer::later(async move {
+            let _changing = self.known.changing(request.key());
+            Ok(self.carry_out(operation, request).await?.settled())
+        })
     }
 
     fn block<'a>(&'a self, request: Request<'a>, duration: Duration) -> Answer<'a, ()> {
         let operation = Operation::Block(BlockDuration::fixed(duration).first_us());
-        Answer::later(async move {
-            self.intervene(operation, request)
-                .await?
-                .changed()
-                .map(drop)
-        })
+        Answer::later(self.intervene(operation, request)).map(drop)
     }
 
     fn unblock<'a>(&'a self, request: Request<'a>) -> Answer<'a, bool> {
-        Answer::later(async move { self.intervene(Operation::Unblock, request).await?.changed() })
+        Answer::later(self.intervene(Operation::Unblock, request))
     }
 
     fn keys<'a>(&'a self, request: Request<'a>, from: Option<Vec<u8>>) -> Answer<'a, Page> {
@@ -281,9 +265,8 @@ impl Store for RedisStore {
 
 /// `true` if there is time to give units back and to ask again, where a question takes as long as
 /// the one that was `asked` then.
-fn has_time(asked: Option<Instant>, until: Option<Instant>) -> bool {
-    let ends = asked.map(|asked| Instant::now() + 3 * asked.elapsed());
-    until.is_none_or(|until| ends.is_none_or(|ends| ends <= until))
+fn has_time(asked: Instant, until: Option<Instant>) -> bool {
+    until.is_none_or(|until| Instant::now() + 3 * asked.elapsed() <= until)
 }
 
 /// The most keys that one script decides together, which names each by a byte, from 1.
@@ -310,8 +293,8 @@ impl BuiltInStore for RedisStore {
             let lookups = self.known.lookups(requests);
             let ahead = requests.iter().any(|part| part.prefetch_us > 0);
             let held = requests.iter().filter(|_| ahead);
-            let mut held: Vec<_> = held.map(|part| self.known.held(part)).collect();
-            let asked = ahead.then(Instant::now);
+            let mut held: Vec<_> = held.map(|part| self.known.held(part.key())).collect();
+            let asked = Instant::now();
             let mut verdict = self.ask_all(permit.as_ref(), requests).await?;
             let mut is_refused_for = ahead && !verdict.is_acquired() && !verdict.is_full;
             let parts = requests.iter().zip(&verdict.verdicts);
@@ -324,7 +307,7 @@ impl BuiltInStore for RedisStore {
             }
             let until = requests.iter().filter_map(Request::timeout_at).min();
             if is_refused_for && has_time(asked, until) {
-                self.known.gave_back(held).await;
+                self.known.gave_back(&held.concat()).await;
                 let again = self.ask_all(permit.as_ref(), requests).await;
                 verdict = again.unwrap_or(verdict);
             }
@@ -338,7 +321,7 @@ impl BuiltInStore for RedisStore {
         Answer::later(async move {
             let lookup = self.known.lookup(&request);
             let seen = self.carry_out(Operation::Offend, request).await?;
-            Ok(self.known.note_refusal(&request, lookup, seen.decision()?))
+            Ok(self.known.note_refusal(&request, lookup, seen.verdict()))
         })
     }
 
@@ -377,7 +360,7 @@ impl BuiltInStore for RedisStore {
     }
 
     fn give_back(&self) {
-        self.known.give_back();
+        self.known.give_back(&self.known.all_held());
     }
 
     fn health(&self, request: &Request<'_>) -> Health {
@@ -407,7 +390,7 @@ impl BuiltInStore for RedisStore {
             if let Some(client) = self.clients.own() {
                 client.permits.settled().await;
             }
-            self.known.settled().await;
+            self.known.gave_back(&self.known.all_held()).await;
             Ok(())
         })
     }

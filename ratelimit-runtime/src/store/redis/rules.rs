@@ -104,15 +104,15 @@ pub(super) async fn run(book: Arc<RuleBook>, servers: Arc<Servers>) {
         // By tokio's clock: an idle connection does not hold up one that a test has paused.
         let _ = tokio::time::timeout(LOOK, book.changed.notified()).await;
         tokio::time::sleep(GATHER).await;
-        let now = (today(), servers.epoch());
-        while refused_on != Some(servers.epoch())
+        let now = (today(), servers.epochs.all());
+        while refused_on != Some(servers.epochs.all())
             && let Some((hash, lines)) = book.take_due(now)
         {
             if let Err(error) = write(&servers, &hash, &lines, now.0).await {
                 book.forget_written();
                 // An ACL may forbid it. The next connection may have another login.
                 let is_refused = error.kind() == StoreErrorKind::Misconfigured;
-                refused_on = is_refused.then(|| servers.epoch());
+                refused_on = is_refused.then(|| servers.epochs.all());
                 break;
             }
         }

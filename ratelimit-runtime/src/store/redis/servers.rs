@@ -1,15 +1,19 @@
-//! [`Servers`]: the links, batchers and slot map of one tokio runtime, and the server of each key.
+//! [`Servers`]: finds the server of each key, with the links, batchers and slot map of one tokio
+//! runtime.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use redis::{Cmd, Value};
+use smallvec::SmallVec;
 use tokio::runtime::Handle;
 
-use super::batcher::{Batcher, Failure, Patience, ReplyFuture};
+use super::batcher::{Batcher, Failure};
 use super::cluster::{Cluster, slot_of};
-use super::link::{Link, LinkSettings, Sentinels, Upstream};
+use super::errors::unexpected_reply;
+use super::link::{Link, LinkSettings, Sentinels};
 use super::listing;
-use super::scripts::{KeyQuestion, load_all};
+use super::scripts::{KeyQuestion, Question, Reply, load_all};
 use super::settings::StoreSettings;
 use super::settings::deployment::Deployment;
 use super::settings::epochs::Epochs;
@@ -19,7 +23,8 @@ use crate::store::{Health, Page};
 /// The servers of a store, for one runtime.
 pub(crate) struct Servers {
     reached: Reached,
-    epochs: Epochs,
+    /// Count reconnections. After each, the server may have lost keys.
+    pub(crate) epochs: Epochs,
 }
 
 enum Reached {
@@ -31,18 +36,15 @@ enum Reached {
 impl Servers {
     /// The servers of a store, connecting on `runtime`.
     pub(crate) fn start(settings: &StoreSettings, runtime: &Handle) -> Self {
-        let server = settings.server.clone();
-        let upstream = match &settings.deployment {
-            Deployment::Standalone | Deployment::Cluster(_) => {
-                Upstream::Server(Arc::new(server.clone()))
-            }
-            Deployment::Sentinel(names) => {
-                Upstream::Sentinels(Arc::new(Sentinels::new(names.clone(), server.clone())))
-            }
+        let server = &settings.server;
+        let sentinels = match &settings.deployment {
+            Deployment::Standalone | Deployment::Cluster(_) => None,
+            Deployment::Sentinel(names) => Some(Sentinels::new(names.clone(), server.clone())),
         };
         let epochs = settings.epochs.clone();
         let link = LinkSettings {
-            upstream,
+            server: Arc::new(server.clone()),
+            sentinels: sentinels.map(Arc::new),
             timeout_us: Arc::clone(&settings.timeout_us),
             reconnected: Arc::new(move || epochs.begin()),
             greeting: if settings.mode.runs_scripts() {
@@ -57,7 +59,7 @@ impl Servers {
                 let of_slots = settings.mode.runs_scripts();
                 let epochs = of_slots.then(|| settings.epochs.clone());
                 let seeds = seeds.clone();
-                Reached::Cluster(Cluster::new(seeds, server, link, epochs, runtime))
+                Reached::Cluster(Cluster::new(seeds, link, epochs, runtime))
             }
             _ => Reached::One(Batcher::start(
                 Arc::new(Link::start(link, runtime)),
@@ -71,22 +73,29 @@ impl Servers {
         }
     }
 
-    /// Asks a question about a key, or several on keys of one slot, which are charged all or none.
-    pub(crate) fn ask<'a>(
-        &'a self,
-        stack: &'a [KeyQuestion<'a>],
-        patience: impl Into<Patience>,
-    ) -> ReplyFuture<'a> {
-        let patience = patience.into();
-        match &self.reached {
-            Reached::One(batcher) => batcher.ask(stack, patience, false),
-            Reached::Cluster(cluster) => {
-                debug_assert!(!stack.is_empty(), "a caller asks something");
-                let slot = stack.first().map_or(0, |(key, _)| slot_of(key));
-                let ask = move |batcher: Arc<Batcher>, asking| batcher.ask(stack, patience, asking);
-                ReplyFuture::Alone(Box::pin(async move { Ok(cluster.at(slot, ask).await?) }))
-            }
-        }
+    /// Asks a question about a key, which is not sent after `until`.
+    pub(crate) async fn ask(
+        &self,
+        key: &[u8],
+        question: Arc<Question>,
+        until: Option<Instant>,
+    ) -> Result<Reply, StoreError> {
+        let replies = self.ask_all(&[(key, question)], until).await?;
+        replies.into_iter().next().ok_or_else(unexpected_reply)
+    }
+
+    /// Asks questions on keys of one slot, which are charged all or none.
+    pub(crate) async fn ask_all(
+        &self,
+        stack: &[KeyQuestion<'_>],
+        until: Option<Instant>,
+    ) -> Result<SmallVec<[Reply; 1]>, StoreError> {
+        debug_assert!(!stack.is_empty(), "a caller asks something");
+        let key = stack.first().map_or(&[][..], |(key, _)| *key);
+        self.at(key, |batcher, asking| async move {
+            batcher.ask(stack, until, asking).await
+        })
+        .await
     }
 
     /// Sends commands about a key to its server, and returns the reply to the last.
@@ -107,7 +116,7 @@ impl Servers {
         F: Future<Output = Result<T, Failure>>,
     {
         match &self.reached {
-            Reached::One(batcher) => ask(Arc::clone(batcher), false).await.map_err(Into::into),
+            Reached::One(batcher) => Ok(ask(Arc::clone(batcher), false).await?),
             // Large, and most stores are no cluster.
             Reached::Cluster(cluster) => Box::pin(cluster.at(slot_of(key), ask)).await,
         }
@@ -125,16 +134,6 @@ impl Servers {
         }
     }
 
-    /// The number of reconnections so far. After each, the server may have lost keys.
-    pub(crate) fn epoch(&self) -> u64 {
-        self.epochs.all()
-    }
-
-    /// The number of reconnections so far to the server of a key.
-    pub(crate) fn epoch_of(&self, key: &[u8]) -> u64 {
-        self.epochs.of(key)
-    }
-
     /// A number that differs between the servers of keys; 0 if there is only one, or none is known.
     pub(crate) fn number_of(&self, key: &[u8]) -> usize {
         match &self.reached {
@@ -148,6 +147,14 @@ impl Servers {
         match &self.reached {
             Reached::One(batcher) => batcher.link().health(),
             Reached::Cluster(cluster) => cluster.health(slot_of(key)),
+        }
+    }
+
+    /// The round trip to a key's server, at best; zero without a connection.
+    pub(crate) fn round_trip(&self, key: &[u8]) -> Duration {
+        match &self.reached {
+            Reached::One(batcher) => batcher.link().round_trip(),
+            Reached::Cluster(cluster) => cluster.round_trip(slot_of(key)),
         }
     }
 

@@ -1,4 +1,5 @@
-//! `zone`: the time zone of calendar windows.
+//! `zone`: the time zone of calendar windows. The tz database is asked at compile time, so that a
+//! misspelt name does not wait for the first call; beside other windows `zone` is an error.
 
 use syn::LitStr;
 

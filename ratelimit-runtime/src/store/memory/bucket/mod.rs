@@ -1,4 +1,5 @@
-//! [`Bucket`]: the state of one key, under any algorithm.
+//! [`Bucket`]: the state of one key, under any algorithm, so that one table holds all keys. Blocks
+//! are beside the algorithm's state, because they are the same for all.
 
 mod block;
 mod kept;

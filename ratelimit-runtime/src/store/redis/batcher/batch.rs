@@ -67,15 +67,9 @@ pub(super) struct BatchedCall {
     script: &'static Script,
     slot: u16,
     keys: Vec<Arc<[u8]>>,
-    questions: Vec<QuestionOnKeys>,
-}
-
-/// A question, and its callers for each key, by the index of the key, from 1. The only caller of a
-/// stack is kept with its first question.
-#[derive(Debug)]
-struct QuestionOnKeys {
-    question: Arc<Question>,
-    by: Vec<(u8, Callers)>,
+    /// The questions, each with the index of its key, from 1. Equal ones are neighbours, unless a
+    /// key has others in between. The only caller of a stack is kept with its first question.
+    groups: Vec<(u8, Group)>,
 }
 
 impl Batch {
@@ -126,7 +120,7 @@ impl Batch {
             script,
             slot,
             keys: Vec::new(),
-            questions: Vec::new(),
+            groups: Vec::new(),
         };
         let next = call.add(key, group, from);
         self.calls.push(call);
@@ -137,10 +131,9 @@ impl Batch {
     pub(super) fn add_stack(&mut self, stack: BatchedCall) {
         self.questions += stack.keys.len();
         self.callers += 1;
-        self.units += stack
-            .questions
-            .iter()
-            .map(|asked| asked.question.weight())
+        let groups = stack.groups.iter();
+        self.units += groups
+            .map(|(_, group)| group.question.weight())
             .sum::<u64>();
         self.calls.push(stack);
     }
@@ -150,26 +143,20 @@ impl BatchedCall {
     /// A stack of questions, charged all or none.
     pub(super) fn stack(stack: &[KeyQuestion<'_>], caller: Caller) -> Self {
         let mut callers: Callers = smallvec![caller];
-        let questions = stack
-            .iter()
-            .zip(1..)
-            .map(|((_, question), key)| QuestionOnKeys {
-                question: Arc::clone(question),
-                by: vec![(key, std::mem::take(&mut callers))],
-            });
-        let (questions, keys) = (
-            questions.collect(),
-            stack.iter().map(|(key, _)| Arc::from(*key)).collect(),
-        );
+        let groups = stack.iter().zip(1..).map(|((_, question), key)| {
+            let question = Arc::clone(question);
+            let callers = std::mem::take(&mut callers);
+            (key, Group { question, callers })
+        });
         Self {
             script: Script::stack(),
             slot: 0,
-            keys,
-            questions,
+            groups: groups.collect(),
+            keys: stack.iter().map(|(key, _)| Arc::from(*key)).collect(),
         }
     }
 
-    fn add(&mut self, key: &Arc<[u8]>, Group { question, callers }: Group, from: usize) -> usize {
+    fn add(&mut self, key: &Arc<[u8]>, group: Group, from: usize) -> usize {
         if self.keys.last() != Some(key) {
             self.keys.push(Arc::clone(key));
         }
@@ -178,52 +165,35 @@ impl BatchedCall {
             "a full batch takes no key"
         );
         let index = u8::try_from(self.keys.len()).unwrap_or(u8::MAX);
-        let mut others = self.questions.iter_mut().enumerate().skip(from);
-        if let Some((at, asked)) = others.find(|(_, asked)| asked.question.is_same(&question)) {
-            Question::keep_later(&mut asked.question, &question);
-            asked.by.push((index, callers));
-            return at + 1;
-        }
-        self.questions.push(QuestionOnKeys {
-            question,
-            by: vec![(index, callers)],
-        });
-        self.questions.len()
+        let is_same = |(_, other): &(u8, Group)| other.question.is_same(&group.question);
+        let last = self.groups.iter().skip(from).rposition(is_same);
+        let at = last.map_or(self.groups.len(), |last| from + last + 1);
+        self.groups.insert(at, (index, group));
+        at + 1
     }
 
     /// `true` if one of its callers still waits.
     pub(super) fn waits(&self, at: Departure) -> bool {
-        self.questions
-            .iter()
-            .flat_map(|asked| &asked.by)
-            .flat_map(|(_, callers)| callers)
-            .any(|caller| caller.waits(at))
+        let callers = self.groups.iter().flat_map(|(_, group)| &group.callers);
+        callers.into_iter().any(|caller| caller.waits(at))
     }
 
     /// The callers of each question about each key.
     pub(super) fn callers(self) -> impl Iterator<Item = Callers> {
-        self.questions
-            .into_iter()
-            .flat_map(|asked| asked.by)
-            .map(|(_, callers)| callers)
+        self.groups.into_iter().map(|(_, group)| group.callers)
     }
 
     pub(super) fn script_call(&self, number: u32) -> ScriptCall<'_> {
-        let questions = self
-            .questions
-            .iter()
-            .flat_map(|QuestionOnKeys { question, by }| {
-                by.iter().map(move |(key, callers)| {
-                    debug_assert!(callers.len() <= MAX_CALLERS, "a full batch takes no caller");
-                    let callers = u16::try_from(callers.len()).unwrap_or(u16::MAX);
-                    CallQuestion {
-                        question,
-                        key: *key,
-                        // The caller of a stack stands with its first question.
-                        callers: callers.max(1),
-                    }
-                })
-            });
+        let questions = self.groups.iter().map(|(key, group)| {
+            let callers = u16::try_from(group.callers.len());
+            debug_assert!(callers.is_ok(), "a full batch takes no caller");
+            CallQuestion {
+                question: &group.question,
+                key: *key,
+                // The caller of a stack stands with its first question.
+                callers: callers.unwrap_or(u16::MAX).max(1),
+            }
+        });
         ScriptCall {
             number,
             script: self.script,
@@ -236,7 +206,7 @@ impl BatchedCall {
     pub(super) fn tell(self, answers: Result<Answers, Failure>) {
         // The one caller of a stack is told all answers, any other caller the one to its question.
         let each = if self.script.is_stack() {
-            self.questions.len()
+            self.groups.len()
         } else {
             1
         };

@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 
 use crate::error::StoreError;
 use crate::store::redis::errors;
+use crate::store::redis::link::Lost;
 use crate::store::redis::scripts::{Reply, ScriptAnswer};
 
 /// The reason why a question has no answer.
@@ -28,6 +29,15 @@ impl From<Failure> for StoreError {
     }
 }
 
+/// The failure of a command without a reply, which may have been carried out.
+impl From<Lost> for Failure {
+    fn from(_: Lost) -> Self {
+        StoreError::unavailable("the connection to Redis ended before it replied")
+            .lost()
+            .into()
+    }
+}
+
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         Self::Other(error)
@@ -45,31 +55,6 @@ pub(super) struct Caller {
     pub(super) until: Option<Instant>,
     /// When the connection began on which alone the questions may be sent, if there is such.
     pub(super) on: Option<Instant>,
-}
-
-/// How long questions wait to be sent.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Patience {
-    Until(Instant),
-    /// Until a server serves, whichever that is then.
-    Endless,
-    /// While the connection lasts that there is now: the next one may lead to another server.
-    Connection,
-}
-
-impl Patience {
-    pub(crate) fn until(self) -> Option<Instant> {
-        match self {
-            Self::Until(until) => Some(until),
-            Self::Endless | Self::Connection => None,
-        }
-    }
-}
-
-impl From<Option<Instant>> for Patience {
-    fn from(until: Option<Instant>) -> Self {
-        until.map_or(Self::Endless, Self::Until)
-    }
 }
 
 /// When a batch is sent, and when its connection began.

@@ -17,10 +17,7 @@ mod queue;
 mod sending;
 mod traffic;
 
-use std::future::ready;
-use std::pin::Pin;
 use std::sync::{Arc, Weak};
-use std::task::{Context, Poll};
 use std::time::Instant;
 
 use redis::{Cmd, Value};
@@ -31,11 +28,11 @@ use self::caller::{Caller, Departure, Replies};
 use self::sending::OpenCall;
 use self::traffic::{Traffic, few_callers};
 use super::errors;
-use super::link::{Link, LinkStatus, Published};
+use super::link::{Link, LinkStatus, Lost, Published};
 use super::scripts::KeyQuestion;
 use crate::pace::{CALLERS_RETURN, READY_TASKS_RUN};
 
-pub(crate) use self::caller::{Failure, Patience};
+pub(crate) use self::caller::Failure;
 
 /// Group commit on one link.
 pub(crate) struct Batcher {
@@ -43,27 +40,12 @@ pub(crate) struct Batcher {
     slot_of: fn(&[u8]) -> u16,
 }
 
-/// The questions of one caller, which waits for the replies.
-#[must_use = "dropping it gives the questions up"]
-pub(crate) enum ReplyFuture<'a> {
-    /// Answered by a future of its own, such as one that sends a call.
-    Alone(Pin<Box<dyn Future<Output = Replies> + Send + 'a>>),
-    /// Answered by a call for several callers, from the queue.
+/// How the questions of a caller are sent.
+enum Accepted {
+    /// By itself.
+    Alone(OpenCall),
+    /// By a call for several callers, from the queue.
     Queued(oneshot::Receiver<Replies>),
-}
-
-impl Future for ReplyFuture<'_> {
-    type Output = Replies;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Replies> {
-        match &mut *self {
-            Self::Alone(call) => call.as_mut().poll(cx),
-            // Its call is dropped only with the runtime that its task is of.
-            Self::Queued(answer) => Pin::new(answer)
-                .poll(cx)
-                .map(|replies| replies.unwrap_or_else(|_| Err(sending::lost()))),
-        }
-    }
 }
 
 impl Batcher {
@@ -82,32 +64,28 @@ impl Batcher {
     }
 
     /// Asks a question about a key, or several on keys of one slot, which are charged all or none.
-    /// They are queued at once, and not sent if they still are when their `patience` ends, or if
-    /// the future is dropped.
+    /// They are not sent if they are still queued at `until`, or if the future is dropped.
     ///
     /// `asking` sends them by themselves, behind an `ASKING`, which lets a node answer for a slot
     /// that moves to it.
-    pub(crate) fn ask<'a>(
+    pub(crate) async fn ask(
         &self,
-        stack: &'a [KeyQuestion<'a>],
-        patience: Patience,
+        stack: &[KeyQuestion<'_>],
+        until: Option<Instant>,
         asking: bool,
-    ) -> ReplyFuture<'a> {
-        if !asking {
-            return self.accept(stack, patience);
-        }
-        let traffic = Arc::clone(&self.traffic);
-        ReplyFuture::Alone(Box::pin(async move {
-            let connection = traffic.connected().await?;
-            let call = OpenCall::begin(
-                &traffic,
-                &mut traffic.state(),
-                None,
-                connection,
-                Instant::now(),
-            );
-            call.send(stack, true).await
-        }))
+    ) -> Replies {
+        let call = if asking {
+            let connection = self.link().connected().await?;
+            let mut state = self.traffic.state();
+            OpenCall::begin(&self.traffic, &mut state, None, connection, Instant::now())
+        } else {
+            match self.accept(stack, until)? {
+                Accepted::Alone(call) => call,
+                Accepted::Queued(answer) => return answer.await.map_err(|_| Lost)?,
+            }
+        };
+        // Large, and most callers are queued where many are.
+        Box::pin(call.send(stack, asking)).await
     }
 
     /// Sends commands by themselves, each behind an `ASKING` or not, and returns the reply to the
@@ -118,19 +96,18 @@ impl Batcher {
     ///
     /// The error of the first command that fails.
     pub(crate) async fn send(&self, commands: &[Cmd], asking: bool) -> Result<Value, Failure> {
-        let connection = self.traffic.connected().await?;
+        let connection = self.link().connected().await?;
         let number = connection.number().to_string();
         let ping = redis::cmd("PING").arg(&number).take();
         let commands = commands.iter().cloned().chain([ping]);
-        let replies = sending::pipe(&connection, commands, asking);
-        let replies = connection
+        let replies = connection.send_all(commands, asking);
+        let mut replies = connection
             .awaited(Instant::now(), self.link().timeout() / 2, replies)
-            .await;
-        let mut replies: Vec<_> = replies.into_iter().flatten().collect();
-        let echo = replies.pop().ok_or_else(sending::lost)?;
+            .await?;
+        let echo = replies.pop().ok_or(Lost)?;
         let reply = match errors::first(&replies) {
             Some(error) => Value::ServerError(error.clone()),
-            None => replies.pop().ok_or_else(sending::lost)?,
+            None => replies.pop().ok_or(Lost)?,
         };
         if repeats(&echo, &number, &reply) {
             sending::accept(&connection, reply)
@@ -141,45 +118,43 @@ impl Batcher {
 
     /// Accepts a caller, which sends by itself or waits. The status is read under the lock under
     /// which queued callers are removed to fail: a later caller sees the new status.
-    fn accept<'a>(&self, stack: &'a [KeyQuestion<'a>], patience: Patience) -> ReplyFuture<'a> {
+    fn accept(
+        &self,
+        stack: &[KeyQuestion<'_>],
+        until: Option<Instant>,
+    ) -> Result<Accepted, Failure> {
         let traffic = &self.traffic;
-        let until = patience.until();
-        let is_bound = matches!(patience, Patience::Connection);
+        // The next connection may lead to another server.
+        let is_bound = stack.iter().any(|(_, question)| question.gives_back());
         let mut on = None;
         let mut state = traffic.state();
         match traffic.link.status() {
             LinkStatus::Up(connection) if until.is_some() && state.is_for_few(&connection) => {
                 let now = Instant::now();
                 if !connection.is_unread(now) {
-                    return ReplyFuture::Alone(Box::pin(
-                        OpenCall::begin(traffic, &mut state, None, connection, now)
-                            .send(stack, false),
-                    ));
+                    let call = OpenCall::begin(traffic, &mut state, None, connection, now);
+                    return Ok(Accepted::Alone(call));
                 }
                 traffic.wake.notify_one();
             }
             // Renewals of permits and settlements wait as long as that takes.
             LinkStatus::Slow(connection, _) if until.is_none() => {
                 let call = OpenCall::begin(traffic, &mut state, None, connection, Instant::now());
-                return ReplyFuture::Alone(Box::pin(call.send(stack, false)));
+                return Ok(Accepted::Alone(call));
             }
-            LinkStatus::Slow(_, why) | LinkStatus::Down(why) => {
-                return ReplyFuture::Alone(Box::pin(ready(Err(why.into()))));
-            }
+            LinkStatus::Slow(_, why) | LinkStatus::Down(why) => return Err(why.into()),
             LinkStatus::Up(connection) => {
                 on = is_bound.then_some(connection.began);
                 if state.may_send(&connection) {
                     traffic.wake.notify_one();
                 }
             }
-            LinkStatus::Connecting if is_bound => {
-                return ReplyFuture::Alone(Box::pin(ready(Err(sending::lost()))));
-            }
+            LinkStatus::Connecting if is_bound => return Err(Lost.into()),
             LinkStatus::Connecting => {}
         }
         let (answer, waits) = oneshot::channel();
         state.queue.push(stack, Caller { answer, until, on });
-        ReplyFuture::Queued(waits)
+        Ok(Accepted::Queued(waits))
     }
 
     /// Waits for callers that were just answered to ask again, so that the next batch carries

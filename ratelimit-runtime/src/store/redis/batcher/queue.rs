@@ -179,10 +179,26 @@ mod tests {
 
     use tokio::sync::oneshot;
 
+    use super::super::caller::Replies;
     use super::*;
     use crate::rule::{Algorithm, Limit};
     use crate::store::Request;
     use crate::store::redis::scripts::Operation;
+
+    fn push(
+        queue: &mut Queue,
+        stack: &[KeyQuestion<'_>],
+        waiting: &mut Vec<oneshot::Receiver<Replies>>,
+    ) {
+        let (answer, waits) = oneshot::channel();
+        let caller = Caller {
+            answer,
+            until: None,
+            on: None,
+        };
+        queue.push(stack, caller);
+        waiting.push(waits);
+    }
 
     #[test]
     fn no_room_is_kept_for_a_flood_of_callers_that_gave_up() {
@@ -190,19 +206,10 @@ mod tests {
         let now = Instant::now();
         let at = Departure { now, began: now };
         for of_stack in [1, 2] {
-            let mut queue = Queue::default();
-            let mut waiting = Vec::new();
+            let (mut queue, mut waiting) = (Queue::default(), Vec::new());
             for key in (0..100_000_u32).map(u32::to_le_bytes) {
-                let (answer, waits) = oneshot::channel();
-                queue.push(
-                    &vec![(&key[..], Arc::clone(&question)); of_stack],
-                    Caller {
-                        answer,
-                        until: None,
-                        on: None,
-                    },
-                );
-                waiting.push(waits);
+                let stack = vec![(&key[..], Arc::clone(&question)); of_stack];
+                push(&mut queue, &stack, &mut waiting);
             }
             assert_eq!(queue.take(1, |_| 0, at).callers + queue.callers(), 100_000);
             drop(waiting);
@@ -223,15 +230,8 @@ mod tests {
         let at = Departure { now, began: now };
         let (mut queue, mut waiting) = (Queue::default(), Vec::new());
         let mut push = |queue: &mut Queue, cost| {
-            let (answer, waits) = oneshot::channel();
-            let caller = Caller {
-                answer,
-                until: None,
-                on: None,
-            };
             let key = waiting.len().to_le_bytes();
-            queue.push(&[(&key[..], charge(cost))], caller);
-            waiting.push(waits);
+            push(queue, &[(&key[..], charge(cost))], &mut waiting);
             key
         };
         for _ in 0..100 {

@@ -3,25 +3,17 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use redis::{Cmd, Value};
+use redis::Value;
 use smallvec::{SmallVec, smallvec};
 
 use super::batch::BatchedCall;
 use super::caller::{Failure, Replies, replies_at};
 use super::traffic::{State, Traffic};
-use crate::error::StoreError;
 use crate::observe;
 use crate::store::redis::errors::unexpected_reply;
-use crate::store::redis::link::Connection;
+use crate::store::redis::link::{Connection, Lost};
 use crate::store::redis::scripts::KeyQuestion;
 use crate::store::redis::scripts::call::{Answers, ScriptCall};
-
-/// The failure of a command without a reply, which may have been carried out.
-pub(super) fn lost() -> Failure {
-    Failure::Other(
-        StoreError::unavailable("the connection to Redis ended before it replied").lost(),
-    )
-}
 
 /// The failure of a command whose reply cannot be an answer to it. Ends the connection: no other
 /// reply on it can be trusted either.
@@ -33,10 +25,8 @@ pub(super) fn foreign(connection: &Connection) -> Failure {
 /// A call in flight, which is about to be sent or was sent.
 pub(super) struct OpenCall {
     traffic: Arc<Traffic>,
-    /// The number of callers that the call carries.
-    callers: usize,
-    /// `true` if its only caller sends by itself.
-    is_lone: bool,
+    /// The number of callers from the queue; `None` for one that sends by itself.
+    queued: Option<usize>,
     connection: Arc<Connection>,
     sent: Instant,
     is_answered: bool,
@@ -51,13 +41,11 @@ impl OpenCall {
         on: Arc<Connection>,
         sent: Instant,
     ) -> Self {
-        let (callers, is_lone) = (queued.unwrap_or(1), queued.is_none());
-        state.callers += callers;
-        state.in_flight += usize::from(!is_lone);
+        state.callers += queued.unwrap_or(1);
+        state.in_flight += usize::from(queued.is_some());
         Self {
             traffic: Arc::clone(traffic),
-            callers,
-            is_lone,
+            queued,
             connection: on,
             sent,
             is_answered: false,
@@ -68,13 +56,14 @@ impl OpenCall {
     /// gives up at its timeout.
     pub(super) async fn send(mut self, stack: &[KeyQuestion<'_>], asking: bool) -> Replies {
         let calls = [ScriptCall::of_one(self.connection.number(), stack)];
-        let mut replies = send_all(&self.connection, &calls, self.sent, asking).await;
+        let replies = send_all(&self.connection, &calls, self.sent, asking).await;
         self.is_answered = true;
-        let [call] = &calls;
-        replies_at(&read(&self.connection, call, replies.pop().flatten())?, 0)
+        let ([call], reply) = (&calls, replies?.pop().ok_or(Lost)?);
+        replies_at(&read(&self.connection, call, reply)?, 0)
     }
 
-    /// Sends queued questions, and answers the callers. Only the end of the connection stops it.
+    /// Sends queued questions, and answers the callers. Only the end of the connection stops it:
+    /// then all are dropped.
     pub(super) async fn send_queued(mut self, batch: Vec<BatchedCall>) {
         let answers = {
             let calls: Vec<_> = batch
@@ -82,15 +71,14 @@ impl OpenCall {
                 .map(|call| call.script_call(self.connection.number()))
                 .collect();
             let replies = send_all(&self.connection, &calls, self.sent, false);
-            let mut replies = self
+            let replies = self
                 .connection
                 .awaited(self.sent, self.traffic.link.timeout(), replies)
-                .await
-                .into_iter();
-            let answers = calls
-                .iter()
-                .map(|call| read(&self.connection, call, replies.next().flatten()));
-            answers.collect::<Vec<_>>()
+                .await;
+            let answers = calls.iter().zip(replies.into_iter().flatten());
+            answers
+                .map(|(call, reply)| read(&self.connection, call, reply))
+                .collect::<Vec<_>>()
         };
         self.is_answered = true;
         drop(self);
@@ -106,31 +94,28 @@ impl Drop for OpenCall {
     /// order: a task waits for that to a PING behind the call, and tells the link if it is late.
     fn drop(&mut self) {
         if self.is_answered {
-            return self.traffic.answered(self.callers, self.is_lone);
+            return self.traffic.answered(self.queued);
         }
         let (traffic, connection) = (Arc::clone(&self.traffic), Arc::clone(&self.connection));
-        let (callers, is_lone, sent) = (self.callers, self.is_lone, self.sent);
+        let (queued, sent) = (self.queued, self.sent);
         self.traffic.runtime.spawn(async move {
             let ping = redis::cmd("PING");
             let reply = connection.send(&ping, Instant::now());
             let _ = connection
                 .awaited(sent, traffic.link.timeout(), reply)
                 .await;
-            traffic.answered(callers, is_lone);
+            traffic.answered(queued);
         });
     }
 }
 
-/// The reply to each command; `None` if it is lost.
-type RawReplies = SmallVec<[Option<Value>; 1]>;
-
-/// Sends calls, each behind an `ASKING` or not.
+/// Sends calls, each behind an `ASKING` or not, and returns a reply to each.
 async fn send_all(
     connection: &Connection,
     calls: &[ScriptCall<'_>],
     sent: Instant,
     asking: bool,
-) -> RawReplies {
+) -> Result<SmallVec<[Value; 1]>, Lost> {
     for call in calls {
         observe::command_sent(
             call.questions
@@ -139,44 +124,32 @@ async fn send_all(
                 .sum(),
         );
     }
-    let mut replies: RawReplies = match calls {
-        [call] if !asking => smallvec![connection.send(&call.command(false), sent).await.ok()],
+    let mut replies: SmallVec<[Value; 1]> = match calls {
+        [call] if !asking => smallvec![connection.send(&call.command(false), sent).await?],
         _ => {
-            Box::pin(pipe(
-                connection,
-                calls.iter().map(|call| call.command(false)),
-                asking,
-            ))
-            .await
+            let commands = calls.iter().map(|call| call.command(false));
+            Box::pin(connection.send_all(commands, asking))
+                .await?
+                .into()
         }
     };
     // A server that does not know a script is sent its source, while others wait.
-    if replies.iter().flatten().any(is_unknown) {
+    if replies.iter().any(is_unknown) {
         let unknown = calls
             .iter()
             .zip(&replies)
-            .filter(|(_, reply)| reply.as_ref().is_some_and(is_unknown));
+            .filter(|(_, reply)| is_unknown(reply));
         let by_source = unknown.map(|(call, _)| call.command(true));
-        let mut again = Box::pin(pipe(connection, by_source, asking))
-            .await
-            .into_iter();
-        for reply in replies
-            .iter_mut()
-            .filter(|reply| reply.as_ref().is_some_and(is_unknown))
-        {
-            *reply = again.next().flatten();
-        }
+        let again = Box::pin(connection.send_all(by_source, asking)).await?;
+        let unknown = replies.iter_mut().filter(|reply| is_unknown(reply));
+        unknown.zip(again).for_each(|(reply, again)| *reply = again);
     }
-    replies
+    Ok(replies)
 }
 
 /// Reads the reply to a call, and reports errors that concern the server to the link.
-fn read(
-    connection: &Connection,
-    call: &ScriptCall<'_>,
-    reply: Option<Value>,
-) -> Result<Answers, Failure> {
-    let reply = accept(connection, reply.ok_or_else(lost)?)?;
+fn read(connection: &Connection, call: &ScriptCall<'_>, reply: Value) -> Result<Answers, Failure> {
+    let reply = accept(connection, reply)?;
     let answers = call.read(&reply).ok_or_else(|| foreign(connection))?;
     answers
         .iter()
@@ -187,16 +160,6 @@ fn read(
 
 fn is_unknown(reply: &Value) -> bool {
     matches!(reply, Value::ServerError(error) if error.code() == "NOSCRIPT")
-}
-
-pub(super) async fn pipe(
-    connection: &Connection,
-    commands: impl IntoIterator<Item = Cmd>,
-    asking: bool,
-) -> RawReplies {
-    let replies = connection.send_all(commands, asking).await;
-    // Where the connection ends, all replies are lost.
-    replies.unwrap_or_default().into_iter().map(Some).collect()
 }
 
 /// The reply, unless it is an error, which is reported to the link if it concerns the server.

@@ -1,4 +1,5 @@
-//! [`Traffic`]: the callers that wait on a link, and the calls in flight on it.
+//! [`Traffic`]: the callers that wait on a link, and the calls in flight on it. By these a caller
+//! either sends by itself, or waits to share a call.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,7 +8,6 @@ use tokio::sync::Notify;
 
 use super::batch::MAX_QUESTIONS;
 use super::queue::Queue;
-use crate::error::StoreError;
 use crate::store::redis::link::{Connection, Link};
 
 /// While fewer callers than this wait for replies, each sends by itself.
@@ -71,17 +71,11 @@ impl Traffic {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A connection, once sockets that have not been read for long are read.
-    pub(super) async fn connected(&self) -> Result<Arc<Connection>, StoreError> {
-        self.link.look().await;
-        self.link.connected().await
-    }
-
-    /// Ends a call with this number of callers.
-    pub(super) fn answered(&self, callers: usize, is_lone: bool) {
+    /// Ends a call for `queued` callers from the queue, or for one that sent by itself.
+    pub(super) fn answered(&self, queued: Option<usize>) {
         let mut state = self.state();
-        state.callers -= callers;
-        state.in_flight -= usize::from(!is_lone);
+        state.callers -= queued.unwrap_or(1);
+        state.in_flight -= usize::from(queued.is_some());
         if !state.queue.is_empty() {
             self.wake.notify_one();
         }

@@ -24,7 +24,7 @@ use super::batcher::{Batcher, Failure};
 use super::errors;
 use super::link::LinkSettings;
 use super::settings::epochs::Epochs;
-use super::settings::server::{Server, TcpAddress};
+use super::settings::server::TcpAddress;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::pace::Backoff;
 use crate::store::Health;
@@ -57,14 +57,12 @@ impl Cluster {
     /// A cluster that is not connected yet.
     pub(crate) fn new(
         seeds: Vec<TcpAddress>,
-        template: Server,
         link: LinkSettings,
         epochs: Option<Epochs>,
         runtime: &Handle,
     ) -> Self {
         let nodes = Arc::new(Nodes {
             seeds,
-            template,
             link,
             epochs,
             runtime: runtime.clone(),
@@ -157,6 +155,14 @@ impl Cluster {
             return Health::Down;
         };
         self.nodes.batcher(&owner).link().health()
+    }
+
+    /// The round trip to a slot's master, at best; zero without a connection.
+    pub(crate) fn round_trip(&self, slot: u16) -> Duration {
+        let owner = self.nodes.map().owner(slot).cloned();
+        owner.map_or(Duration::ZERO, |owner| {
+            self.nodes.batcher(&owner).link().round_trip()
+        })
     }
 
     /// Waits until a slot has a master that serves; without a slot, until all slots have.

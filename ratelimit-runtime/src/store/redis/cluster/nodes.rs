@@ -16,11 +16,9 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::store::Health;
 use crate::store::redis::batcher::{Batcher, Failure};
 use crate::store::redis::errors;
-use crate::store::redis::link::{
-    Link, LinkSettings, LinkStatus, Lost, OnConnection, Upstream, log_in,
-};
+use crate::store::redis::link::{Link, LinkSettings, LinkStatus, Lost, OnConnection, log_in};
 use crate::store::redis::settings::epochs::Epochs;
-use crate::store::redis::settings::server::{Server, TcpAddress};
+use crate::store::redis::settings::server::TcpAddress;
 use crate::store::redis::settings::slot::slot_of;
 
 /// The most masters that are asked, and the most seeds.
@@ -36,8 +34,7 @@ const SILENCE: Duration = Duration::from_secs(2);
 pub(super) struct Nodes {
     /// Addresses of some nodes.
     pub(super) seeds: Vec<TcpAddress>,
-    /// Login and TLS of all nodes.
-    pub(super) template: Server,
+    /// The settings of each link, with login and TLS of all nodes.
     pub(super) link: LinkSettings,
     /// Told of the slots of a master that has lost a connection; `None` where keys are in other
     /// slots than what is known of them.
@@ -56,9 +53,8 @@ impl Nodes {
     /// The batcher of a master, whose link the first call starts.
     pub(super) fn batcher(self: &Arc<Self>, master: &Master) -> Arc<Batcher> {
         let batcher = master.batcher.get_or_init(|| {
-            let upstream = Upstream::Server(Arc::new(self.template.at(&master.address)));
             let mut settings = LinkSettings {
-                upstream,
+                server: Arc::new(self.link.server.at(&master.address)),
                 ..self.link.clone()
             };
             if let Some(epochs) = &self.epochs {
@@ -149,7 +145,7 @@ impl Nodes {
                     ask(&batcher, &command).await?
                 } else {
                     // Over a connection of its own: a seed may be a replica.
-                    let connection = log_in(&Arc::new(nodes.template.at(&at))).await?;
+                    let connection = log_in(&Arc::new(nodes.link.server.at(&at))).await?;
                     let silent = |_| StoreError::unavailable("a seed of the cluster is silent");
                     let ended = |Lost| StoreError::unavailable("the connection to Redis ended");
                     let reply = connection.send(&command, Instant::now());

@@ -1,4 +1,5 @@
-//! [`Redirect`]: the reply of a cluster's node that does not carry a call out.
+//! [`Redirect`]: the reply of a cluster's node that does not carry a call out, and says which node
+//! does, from now on or this once.
 
 use redis::ServerError;
 

@@ -1,11 +1,12 @@
-//! [`SlotMap`]: the [`Master`] that serves each slot, as far as is known.
+//! [`SlotMap`]: the [`Master`] that serves each slot, as far as is known, so that a call goes to it
+//! at once. It is replaced by what nodes answer, and corrected by their redirections.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 
-use redis::Value;
+use redis::{Value, from_redis_value_ref};
 
 use super::redirect::replied_by;
 use crate::store::Health;
@@ -44,32 +45,23 @@ impl SlotRange {
     /// The ranges in a reply to `CLUSTER SLOTS` of the node at the host `asked`. Ranges whose
     /// master has no known address are left out. `None` if the reply has another form.
     pub(super) fn all_of(reply: &Value, asked: &str) -> Option<Vec<Self>> {
-        let Value::Array(ranges) = reply else {
-            return None;
-        };
+        let ranges: Vec<Vec<Value>> = from_redis_value_ref(reply).ok()?;
         let mut all = Vec::with_capacity(ranges.len());
-        for range in ranges {
-            let Value::Array(parts) = range else {
-                return None;
-            };
+        for range in &ranges {
             let [
                 Value::Int(first),
                 Value::Int(last),
                 Value::Array(master),
                 ..,
-            ] = parts.as_slice()
+            ] = range.as_slice()
             else {
                 return None;
             };
             let [host, Value::Int(port), ..] = master.as_slice() else {
                 return None;
             };
-            let host = match host {
-                Value::Nil => "",
-                Value::BulkString(host) => std::str::from_utf8(host).ok()?,
-                Value::SimpleString(host) => host,
-                _ => return None,
-            };
+            let host: Option<String> = from_redis_value_ref(host).ok()?;
+            let host = host.as_deref().unwrap_or_default();
             let (first, last) = (usize::try_from(*first).ok()?, usize::try_from(*last).ok()?);
             let master = replied_by(asked, host, u16::try_from(*port).ok()?);
             all.extend(master.map(|master| Self {

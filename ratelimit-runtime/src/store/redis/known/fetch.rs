@@ -7,10 +7,7 @@ use tokio::sync::watch;
 
 use super::grant::Grant;
 use super::grants::{Grants, MOST_GRANTS};
-use crate::clock::Clock;
 use crate::error::StoreError;
-use crate::store::redis::batcher::Patience;
-use crate::store::redis::errors::unexpected_reply;
 use crate::store::redis::scripts::{Operation, Question, Reply, own_time};
 use crate::store::redis::servers::Servers;
 use crate::{observe, pace};
@@ -20,44 +17,37 @@ use crate::{observe, pace};
 pub(crate) struct Fetch {
     grants: Arc<Grants>,
     grant: Arc<Grant>,
-    _open: [watch::Receiver<()>; 2],
+    _open: watch::Receiver<()>,
 }
 
 impl Fetch {
     pub(super) fn new(grants: &Arc<Grants>, grant: Arc<Grant>) -> Self {
         Self {
-            _open: [grants.opened(), grant.opened()],
+            _open: grant.opened(),
             grants: Arc::clone(grants),
             grant,
         }
     }
 
-    /// Starts the task, by the store's own clock if it has one.
-    pub(crate) fn spawn(self, servers: &Arc<Servers>, clock: Option<&Arc<dyn Clock>>) {
-        tokio::spawn(self.run(Arc::clone(servers), clock.cloned()));
+    /// Starts the task.
+    pub(crate) fn spawn(self, servers: &Arc<Servers>) {
+        tokio::spawn(self.run(Arc::clone(servers)));
     }
 
     /// Takes units ahead, after the call that found none, and gives back the rest when the lease is
     /// over.
-    async fn run(self, servers: Arc<Servers>, clock: Option<Arc<dyn Clock>>) {
+    async fn run(self, servers: Arc<Servers>) {
         let (grants, grant) = (&self.grants, &self.grant);
         let (sent, operation) = (grants.now(&grant.of.key), Operation::Grant(grant.lease));
-        let own_clock = clock.as_deref();
-        let granted = self.ask(
-            &servers,
-            own_clock,
-            operation,
-            grant.wanted,
-            Patience::Endless,
-        );
-        let Ok(reply) = granted.await.and_then(Reply::granted) else {
+        let granted = self.ask(&servers, operation, grant.wanted);
+        let Ok(reply) = granted.await else {
             return;
         };
         let lasts = Duration::from_micros(grant.open(reply, sent, grants.now(&grant.of.key)));
         let spending = async {
             while let Some(left) = grant.changed().await {
                 for next in std::iter::from_fn(|| grants.next(grant)).take(MOST_GRANTS - 1) {
-                    Self::new(grants, next).spawn(&servers, clock.as_ref());
+                    Self::new(grants, next).spawn(&servers);
                 }
                 if left == 0 {
                     return;
@@ -66,32 +56,26 @@ impl Fetch {
         };
         let _ = pace::timeout(lasts, spending).await;
         grants.end(grant);
-        // Callers that found the lease over put back what they took.
-        pace::READY_TASKS_RUN.pass().await;
         let left = grant.left();
-        let owed = grant.owed(left, grants.now(&grant.of.key).epoch);
         let mut given_back = 0;
-        if let Some(granted) = owed {
+        if let Some(granted) = grant.owed(grants.now(&grant.of.key).epoch) {
             let operation = Operation::GiveBack(granted);
-            let answer = self.ask(&servers, own_clock, operation, left, Patience::Connection);
+            let answer = self.ask(&servers, operation, left);
             given_back = answer.await.map_or(0, |_| left);
         }
-        observe::prefetched(reply.granted.units, left, given_back);
+        observe::prefetched(reply.granted().units, left, given_back);
     }
 
     async fn ask(
         &self,
         servers: &Servers,
-        clock: Option<&dyn Clock>,
         operation: Operation,
         units: u64,
-        patience: Patience,
     ) -> Result<Reply, StoreError> {
         let request = self.grant.request(units);
-        let question = Question::new(operation, &request, own_time(clock)?);
-        let question = [(request.key(), question)];
-        let replies = servers.ask(&question, patience).await?;
-        replies.into_iter().next().ok_or_else(unexpected_reply)
+        let now = own_time(self.grants.clock.as_deref())?;
+        let question = Question::new(operation, &request, now);
+        servers.ask(request.key(), question, None).await
     }
 }
 

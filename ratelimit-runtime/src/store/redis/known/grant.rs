@@ -1,9 +1,7 @@
 //! [`Grant`]: units of one key that were taken ahead, while they are fetched, spent and given back.
 
-use std::ops::Deref;
-use std::pin::pin;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use tokio::runtime::{Handle, Id};
 use tokio::sync::{Notify, watch};
@@ -11,13 +9,11 @@ use tokio::sync::{Notify, watch};
 use super::known_key::KnownKey;
 use super::moment::Moment;
 use crate::rule::Algorithm;
-use crate::store::redis::scripts::{GrantReply, Granted};
+use crate::store::redis::scripts::{Granted, Reply};
 use crate::store::{Request, Verdict};
 
 /// Added to the units that are left once no more may be spent.
 const OVER: u64 = 1 << 63;
-/// Added once the server is told of the units that are left.
-const TOLD: u64 = 1 << 62;
 
 pub(crate) struct Grant {
     pub(super) of: KnownKey,
@@ -30,16 +26,19 @@ pub(crate) struct Grant {
     left: AtomicU64,
     taken: OnceLock<Lease>,
     changed: Notify,
-    /// The number of callers that wait for the reply, or have waited and not spent yet.
-    waiting: AtomicU64,
-    fetched: Notify,
+    /// `true` once no caller waits for the reply. Its receivers are those who do, or have waited
+    /// and not spent yet.
+    fetched: watch::Sender<bool>,
     /// Its receiver is the task, until what is left has been given back.
     open: watch::Sender<()>,
 }
 
 /// The units that the server has granted.
 struct Lease {
-    reply: GrantReply,
+    granted: Granted,
+    /// The standing of the limits before: the cost that remained of the limit with the least left,
+    /// and the time until that is whole again.
+    before: Verdict,
     /// When the reply arrived.
     at: Moment,
     /// When the lease ends; for a grant of no units, when the next one may be fetched.
@@ -57,8 +56,7 @@ impl Grant {
             left: AtomicU64::new(0),
             taken: OnceLock::new(),
             changed: Notify::new(),
-            waiting: AtomicU64::new(0),
-            fetched: Notify::new(),
+            fetched: watch::Sender::default(),
             open: watch::Sender::default(),
         }
     }
@@ -77,29 +75,28 @@ impl Grant {
 
     /// `true` if callers have waited for the grant: no other call may spend before them.
     pub(super) fn is_waited_for(&self) -> bool {
-        self.waiting.load(Ordering::Relaxed) > 0
+        self.fetched.receiver_count() > 0
     }
 
     /// `true` if the grant has, or may get, enough units for a call of this cost.
-    pub(super) fn may_admit(&self, units: u64) -> bool {
+    pub(super) fn may_admit(&self, units: u64, now: Moment) -> bool {
         let left = self.left.load(Ordering::Acquire);
-        left < OVER && (left >= units || self.taken.get().is_none())
+        let fits = |taken: &Lease| left >= units && taken.lasts(now);
+        left < OVER && self.taken.get().is_none_or(fits)
     }
 
-    /// `true` unless the lease is over.
-    pub(super) fn lasts(&self, now: Moment) -> bool {
-        self.taken.get().is_none_or(|taken| taken.lasts(now))
+    /// A waiting caller, until it is dropped.
+    pub(super) fn waiting(&self) -> watch::Receiver<bool> {
+        self.fetched.subscribe()
     }
 
     /// Waits for the reply, if it is on its way and may have units for this caller too. That to
     /// another runtime is not read while that sleeps.
-    pub(super) async fn fetched(&self) {
-        let mut fetched = pin!(self.fetched.notified());
-        fetched.as_mut().enable();
-        let is_asked = self.taken.get().is_none() && self.left.load(Ordering::Acquire) < OVER;
-        let has_room = self.waiting.load(Ordering::Relaxed) <= self.wanted;
-        if is_asked && has_room && self.runtime == current() {
-            fetched.await;
+    pub(super) async fn fetched(&self, waiting: &mut watch::Receiver<bool>) {
+        let has_room = self.fetched.receiver_count() as u64 <= self.wanted;
+        if has_room && self.runtime == current() {
+            // Its sender is this grant.
+            let _ = waiting.wait_for(|is_over| *is_over).await;
         }
     }
 
@@ -115,7 +112,7 @@ impl Grant {
         } else if self.taken.get().is_none() {
             self.wanted
         } else {
-            self.left.load(Ordering::Acquire) & !(OVER | TOLD)
+            self.left()
         }
     }
 
@@ -130,31 +127,16 @@ impl Grant {
         self.open.closed().await;
     }
 
-    /// Counts a waiting caller until the result is dropped.
-    pub(super) fn wait(self: Arc<Self>) -> Waiting {
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-        Waiting(self)
-    }
-
-    /// Spends `units`, if as many are left. `now` is read after they are taken, so that a caller
-    /// that is held up in between cannot spend units whose lease is over.
-    pub(super) fn spend(&self, units: u64, now: impl FnOnce() -> Moment) -> Option<Verdict> {
-        let taken = self.taken.get()?;
+    /// Spends `units`, if as many are left and the lease is not over.
+    pub(super) fn spend(&self, units: u64, now: Moment) -> Option<Verdict> {
+        let taken = self.taken.get().filter(|taken| taken.lasts(now))?;
         let fits = |left| (left < OVER && left >= units).then(|| left - units);
         let before = self
             .left
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits)
             .ok()?;
-        let now = now();
-        if !taken.lasts(now) {
-            let back = |left| (left & TOLD == 0).then_some(left + units);
-            let _ = self
-                .left
-                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, back);
-            return None;
-        }
         self.of.note_use(now.time);
-        if before == units || before == taken.reply.granted.units {
+        if before == units || before == taken.granted.units {
             self.changed.notify_one();
         }
         Some(taken.verdict(self.of.algorithm, before - units, now))
@@ -163,7 +145,7 @@ impl Grant {
     /// `true` if a call of this cost that finds too few units is to fetch the next grant.
     pub(super) fn is_used_up(&self, units: u64, now: Moment) -> bool {
         let is_spent = |taken: &Lease| {
-            let rests = taken.reply.granted.units == 0;
+            let rests = taken.granted.units == 0;
             !taken.lasts(now) || !rests && self.left.load(Ordering::Relaxed) < units
         };
         self.taken.get().is_some_and(is_spent)
@@ -171,8 +153,9 @@ impl Grant {
 
     /// Takes the reply, which arrived `now` to a question sent at `sent`. Returns the microseconds
     /// until the grant is over.
-    pub(super) fn open(&self, reply: GrantReply, sent: Moment, now: Moment) -> u64 {
-        let Granted { units, lease, .. } = reply.granted;
+    pub(super) fn open(&self, reply: Reply, sent: Moment, now: Moment) -> u64 {
+        let granted = reply.granted();
+        let Granted { units, lease, .. } = granted;
         // Nothing is granted where little is left, and will not be a moment later.
         let lease = if units == 0 {
             self.lease
@@ -184,26 +167,20 @@ impl Grant {
         } else {
             now.time
         };
-        let opened = |left| (left < OVER).then_some(units);
-        if self
-            .left
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, opened)
-            .is_err()
-        {
-            // It was over before it came.
-            self.left.store(OVER + units, Ordering::Relaxed);
-        }
+        // It may be over before it came.
+        self.left.fetch_add(units, Ordering::Relaxed);
         // After the units, without which it would look used up.
         let is_first = self
             .taken
             .set(Lease {
-                reply,
+                granted,
+                before: reply.verdict(),
                 at: now,
                 until,
             })
             .is_ok();
         debug_assert!(is_first, "one task fetches it, once");
-        self.fetched.notify_waiters();
+        self.fetched.send_replace(true);
         until.saturating_sub(now.time)
     }
 
@@ -211,11 +188,8 @@ impl Grant {
     pub(super) fn end(&self) -> u64 {
         let left = self.left.fetch_or(OVER, Ordering::AcqRel);
         self.changed.notify_one();
-        self.fetched.notify_waiters();
-        let granted = self
-            .taken
-            .get()
-            .map_or(0, |taken| taken.reply.granted.units);
+        self.fetched.send_replace(true);
+        let granted = self.taken.get().map_or(0, |taken| taken.granted.units);
         if left < OVER {
             granted.saturating_sub(left)
         } else {
@@ -225,14 +199,7 @@ impl Grant {
 
     /// The units that the limits had left before the server granted any.
     pub(super) fn remaining(&self) -> u64 {
-        self.taken
-            .get()
-            .map_or(0, |taken| taken.reply.before.remaining)
-    }
-
-    /// `true` if a task of this runtime waits for the reply.
-    pub(super) fn is_on_its_way(&self) -> bool {
-        self.taken.get().is_none() && self.runtime == current()
+        self.taken.get().map_or(0, |taken| taken.before.remaining)
     }
 
     /// Waits until the first unit or the last is spent, or the grant has [ended](Self::end).
@@ -245,40 +212,23 @@ impl Grant {
         (left < OVER).then_some(left)
     }
 
-    /// The units that are left of a grant that is over, of which the server is told now.
+    /// The units that are left.
     pub(super) fn left(&self) -> u64 {
-        self.left.fetch_or(TOLD, Ordering::AcqRel) & !(OVER | TOLD)
+        self.left.load(Ordering::Acquire) & !OVER
     }
 
     /// The grant to tell the server of when it is over: if units are left and, for a bucket, also
     /// if all were spent, as they drain from then on. `None` also if the server may have lost its
     /// data.
-    pub(super) fn owed(&self, left: u64, epoch: u64) -> Option<Granted> {
-        let Lease { reply, at, .. } = self.taken.get()?;
-        let is_owed = left > 0 || self.of.algorithm.has_burst() && reply.granted.units > 0;
-        (at.epoch == epoch && is_owed).then_some(reply.granted)
+    pub(super) fn owed(&self, epoch: u64) -> Option<Granted> {
+        let Lease { granted, at, .. } = self.taken.get()?;
+        let is_owed = self.left() > 0 || self.of.algorithm.has_burst() && granted.units > 0;
+        (at.epoch == epoch && is_owed).then_some(*granted)
     }
 }
 
 fn current() -> Option<Id> {
     Handle::try_current().ok().map(|runtime| runtime.id())
-}
-
-/// A caller that waits for a grant, or spends units of it.
-pub(super) struct Waiting(Arc<Grant>);
-
-impl Deref for Waiting {
-    type Target = Grant;
-
-    fn deref(&self) -> &Grant {
-        &self.0
-    }
-}
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 impl Lease {
@@ -287,7 +237,9 @@ impl Lease {
     }
 
     fn verdict(&self, algorithm: Algorithm, left: u64, now: Moment) -> Verdict {
-        let GrantReply { granted, before } = self.reply;
+        let Self {
+            granted, before, ..
+        } = *self;
         let spent = granted.units - left;
         let elapsed = now.time.saturating_sub(self.at.time);
         // The newest units of a log are spent first, so that what is given back are the oldest: a

@@ -4,14 +4,14 @@
 //! Spending takes the read lock of the key's set and one step on the number of units that are left:
 //! no other key waits for that.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tokio::sync::watch;
 
 use super::grant::Grant;
 use super::moment::Moment;
-use super::recent::Recent;
+use super::recent::{MOST, Recent};
 use super::sets::{SET_SIZE, Sets};
 use crate::clock::{Clock, since_boot};
 use crate::store::redis::settings::epochs::Epochs;
@@ -23,8 +23,6 @@ const CAPACITY: usize = 2_048;
 const BUSY: u64 = 4;
 /// The fewest units that are worth a question.
 const LEAST: u64 = 8;
-/// The most units that one question takes.
-const MOST: u64 = 65_535;
 /// The most units that one question adds to a log.
 const MOST_IN_LOG: u64 = 1_000;
 /// The most grants of a key: of a log, more are fetched while the first is spent.
@@ -34,10 +32,8 @@ pub(super) struct Grants {
     sets: Sets<Vec<Arc<Grant>>>,
     recent: Recent,
     /// The store's own clock, if it takes its time from this process.
-    clock: Option<Arc<dyn Clock>>,
+    pub(super) clock: Option<Arc<dyn Clock>>,
     epochs: Epochs,
-    /// Each receiver is a grant that is fetched, spent or given back.
-    open: watch::Sender<()>,
 }
 
 impl Grants {
@@ -47,7 +43,6 @@ impl Grants {
             recent: Recent::new(),
             clock,
             epochs,
-            open: watch::Sender::default(),
         }
     }
 
@@ -59,33 +54,42 @@ impl Grants {
 
     /// The admission of a request by units taken ahead, unless a caller waits for some of its key.
     pub(super) fn spend(&self, request: &Request<'_>) -> Option<Verdict> {
-        if !may_spend(request) {
-            return None;
-        }
-        let hash = self.sets.hash(request.key());
-        let (set, mut first) = (self.sets.read(hash)?, None);
-        for grant in set.iter().filter(|grant| grant.of.is_of(hash, request)) {
-            if grant.is_waited_for() {
+        self.find(request, |grant, is_waited_for, now| {
+            if is_waited_for {
                 return None;
             }
-            if first.is_none() && grant.may_admit(request.cost()) {
-                first = Some(grant);
-            }
-        }
-        first?.spend(request.cost(), || self.now(request.key()))
+            grant.spend(request.cost(), now)
+        })?
     }
 
     /// The grant that may admit a request, and whether a caller waits for one of its key.
     pub(super) fn of(&self, request: &Request<'_>) -> Option<(Arc<Grant>, bool)> {
+        self.find(request, |grant, is_waited_for, _| {
+            (Arc::clone(grant), is_waited_for)
+        })
+    }
+
+    fn find<T>(
+        &self,
+        request: &Request<'_>,
+        then: impl FnOnce(&Arc<Grant>, bool, Moment) -> T,
+    ) -> Option<T> {
         if !may_spend(request) {
             return None;
         }
-        let (hash, now) = (self.sets.hash(request.key()), self.now(request.key()));
-        let set = self.sets.read(hash)?;
+        let hash = self.sets.hash(request.key());
+        let (set, mut first, mut is_waited_for) = (self.sets.read(hash)?, None, false);
         let own = set.iter().filter(|grant| grant.of.is_of(hash, request));
-        let is_waited_for = own.clone().any(|grant| grant.is_waited_for());
-        let mut own = own.filter(|grant| grant.may_admit(request.cost()) && grant.lasts(now));
-        Some((Arc::clone(own.next()?), is_waited_for))
+        let mut own = own.peekable();
+        own.peek()?;
+        let now = self.now(request.key());
+        for grant in own {
+            is_waited_for |= grant.is_waited_for();
+            if first.is_none() && grant.may_admit(request.cost(), now) {
+                first = Some(grant);
+            }
+        }
+        first.map(|grant| then(grant, is_waited_for, now))
     }
 
     /// The grant to fetch for a request that the server is asked, if its key is busy and has none
@@ -95,12 +99,10 @@ impl Grants {
             return None;
         }
         let (hash, now) = (self.sets.hash(request.key()), self.now(request.key()));
-        let mut is_known = false;
-        for known in self.held(request) {
-            if known.is_used_up(request.cost(), now) {
+        for known in self.held(request.key()) {
+            if known.of.is_of(hash, request) && known.is_used_up(request.cost(), now) {
                 self.end(&known);
             }
-            is_known |= !known.is_over();
         }
         let lease = request.prefetch_us.into();
         let recent = self.recent.add(hash, request.cost(), now.time, lease);
@@ -110,47 +112,47 @@ impl Grants {
             MOST
         };
         let units = recent.min(most);
-        if is_known || units < LEAST || recent / request.cost() < BUSY {
+        if units < LEAST || recent / request.cost() < BUSY {
             return None;
         }
-        self.begin(request, hash, units, now.time)
+        self.begin(request, hash, units, 0..1)
     }
 
-    /// Adds a grant to fetch, unless there is one. The least recently used one makes room.
-    fn begin(&self, request: &Request<'_>, hash: u64, units: u64, now: u64) -> Option<Arc<Grant>> {
-        let mut set = self.sets.write(hash)?;
-        let live = set.iter().filter(|grant| !grant.is_over());
-        if live.clone().any(|grant| grant.of.is_of(hash, request)) {
-            return None;
-        }
-        let grant = Arc::new(Grant::new(request, hash, units, now));
-        if live.clone().count() >= SET_SIZE {
-            self.end(live.min_by_key(|grant| grant.of.last_use())?);
-        }
-        set.push(Arc::clone(&grant));
-        Some(grant)
-    }
-
-    /// A further grant of a log to fetch while this one is spent, as one question takes few, where
-    /// there is room for it. All of a key are worth no more than the calls of a lease, and than a
-    /// quarter of what was left.
-    pub(super) fn next(&self, spent: &Arc<Grant>) -> Option<Arc<Grant>> {
+    /// A further grant of a log to fetch while this one is spent, as one question takes few. All of
+    /// a key are worth no more than the calls of a lease, and than a quarter of what was left.
+    pub(super) fn next(&self, spent: &Grant) -> Option<Arc<Grant>> {
         if !spent.of.algorithm.row().is_log {
             return None;
         }
         let (hash, now) = (spent.of.hash, self.now(&spent.of.key).time);
         let recent = self.recent.add(hash, 0, now, spent.lease);
         let most = recent.min(spent.remaining() / 4) / MOST_IN_LOG;
-        let request = spent.request(MOST_IN_LOG);
+        let most = MOST_GRANTS.min(usize::try_from(most).unwrap_or(MOST_GRANTS));
+        // If none is open, they were voided.
+        self.begin(&spent.request(MOST_IN_LOG), hash, MOST_IN_LOG, 1..most)
+    }
+
+    /// Adds a grant to fetch, if its key has so many open ones. The first of a key takes the room
+    /// of the least recently used one.
+    fn begin(
+        &self,
+        request: &Request<'_>,
+        hash: u64,
+        units: u64,
+        so_many: Range<usize>,
+    ) -> Option<Arc<Grant>> {
+        let now = self.now(request.key()).time;
         let mut set = self.sets.write(hash)?;
-        let live = set.iter().filter(|grant| !grant.is_over());
-        let own = live.clone().filter(|grant| grant.of.is_of(hash, &request));
-        let (live, own) = (live.count(), own.count());
-        // If it is over, it was voided.
-        if spent.is_over() || own >= MOST_GRANTS || own as u64 >= most || live >= SET_SIZE {
+        let open = set.iter().filter(|grant| !grant.is_over());
+        let own = open.clone().filter(|grant| grant.of.is_of(hash, request));
+        let (own, is_full) = (own.count(), open.clone().count() >= SET_SIZE);
+        if !so_many.contains(&own) || own > 0 && is_full {
             return None;
         }
-        let grant = Arc::new(Grant::new(&request, hash, MOST_IN_LOG, now));
+        if is_full {
+            self.end(open.min_by_key(|grant| grant.of.last_use())?);
+        }
+        let grant = Arc::new(Grant::new(request, hash, units, now));
         set.push(Arc::clone(&grant));
         Some(grant)
     }
@@ -166,54 +168,25 @@ impl Grants {
 
     /// Ends a grant of which nothing will be given back any more.
     pub(super) fn remove(&self, grant: &Arc<Grant>) {
-        self.end(grant);
+        // Reads no clock: one of the application that panics may be why its task is dropped.
+        let _ = grant.end();
         if let Some(mut set) = self.sets.write(grant.of.hash) {
             set.retain(|other| !Arc::ptr_eq(other, grant));
         }
     }
 
-    /// The grants of a key that are on their way to this runtime.
-    pub(super) fn on_their_way(&self, key: &[u8]) -> Vec<Arc<Grant>> {
+    /// All grants, until all is given back.
+    pub(super) fn all(&self) -> Vec<Arc<Grant>> {
+        let sets = self.sets.read_each();
+        sets.flat_map(|set| set.clone()).collect()
+    }
+
+    /// The grants of a key, until all is given back.
+    pub(super) fn held(&self, key: &[u8]) -> GrantsHeld {
         let hash = self.sets.hash(key);
         let set = self.sets.read(hash);
         let own = set.iter().flat_map(|set| set.iter());
-        own.filter(|grant| grant.of.is_about(hash, key) && grant.is_on_its_way())
-            .cloned()
-            .collect()
-    }
-
-    /// Ends the grants of a key, including those on their way.
-    pub(super) fn void(&self, key: &[u8]) {
-        let hash = self.sets.hash(key);
-        let set = self.sets.read(hash);
-        let all = set.iter().flat_map(|set| set.iter());
-        let own = all.filter(|grant| grant.of.is_about(hash, key));
-        own.for_each(|grant| self.end(grant));
-    }
-
-    /// Ends all grants; what is left of them is given back by their tasks.
-    pub(super) fn void_all(&self) {
-        for set in self.sets.write_each() {
-            set.iter().for_each(|grant| self.end(grant));
-        }
-    }
-
-    /// A receiver for a grant that is fetched, spent or given back until it is dropped.
-    pub(super) fn opened(&self) -> watch::Receiver<()> {
-        self.open.subscribe()
-    }
-
-    /// Waits until no grant is fetched, spent or given back.
-    pub(super) async fn ended(&self) {
-        self.open.closed().await;
-    }
-
-    /// The grants of a request's key, until all is given back.
-    pub(super) fn held(&self, request: &Request<'_>) -> GrantsHeld {
-        let hash = self.sets.hash(request.key());
-        let set = self.sets.read(hash);
-        let own = set.iter().flat_map(|set| set.iter());
-        own.filter(|grant| grant.of.is_of(hash, request))
+        own.filter(|grant| grant.of.is_about(hash, key))
             .cloned()
             .collect()
     }

@@ -37,7 +37,7 @@ use self::moment::{Moment, micros};
 use self::refusals::{Miss, Refusals};
 use crate::clock::Clock;
 use crate::clock::of_tokio::TokioClock;
-use crate::pace::READY_TASKS_RUN;
+use crate::pace::{self, READY_TASKS_RUN};
 use crate::store::redis::settings::epochs::Epochs;
 use crate::store::{Request, Verdict};
 
@@ -67,7 +67,7 @@ pub struct Known {
 pub struct Lookup(Miss, Moment);
 
 impl Known {
-    /// The number of refusals that there is room for, unless set.
+    /// The number of refusals for which there is room by default.
     pub const CAPACITY: usize = 8_192;
 
     /// The knowledge of a store whose connections `epoch` counts.
@@ -94,7 +94,7 @@ impl Known {
         self.refusals = Refusals::new(refusals, self.refusals.staleness);
     }
 
-    /// Sets how old a refusal may be.
+    /// Sets how old a refusal may be: a second by default.
     #[cfg(feature = "_tests")]
     pub fn set_staleness(&mut self, staleness: Duration) {
         self.refusals.staleness = micros(staleness);
@@ -212,7 +212,7 @@ impl Known {
         for ((request, lookup), verdict) in requests.iter().zip(lookups).zip(verdicts) {
             let is_of = |other: &&Request<'_>| other.key() == request.key();
             if is_charged {
-                self.refusals.forget_of(lookup.0.hash, request.key());
+                let _ = self.note_decision(request, lookup, *verdict);
             } else if requests.iter().filter(is_of).count() == 1 {
                 // A key that stands twice is refused for the cost of both.
                 let _ = self.note_look(request, lookup, *verdict);
@@ -220,32 +220,29 @@ impl Known {
         }
     }
 
-    /// `true` if a grant has, or may get, units for the request.
-    pub(crate) fn has_grant(&self, request: &Request<'_>) -> bool {
-        let grants = self.grants.get().filter(|_| request.prefetch_us > 0);
-        grants.is_some_and(|grants| grants.of(request).is_some())
-    }
-
     /// The admission of a request by units taken ahead. Units on their way are awaited, which takes
-    /// no longer than asking, unless the server of the key is away.
+    /// no longer than asking, as often as the caller `may_wait`.
     pub(crate) async fn spend_in_turn(
         &self,
         request: &Request<'_>,
-        is_away: bool,
+        may_wait: impl Fn() -> bool,
     ) -> Option<Verdict> {
         let grants = self.grants.get()?;
         // Where one is used up meanwhile, another caller may be fetching the next one.
         for _ in 0..=MOST_GRANTS {
             let (grant, is_waited_for) = grants.of(request)?;
+            // Callers that are admitted again and again wait for nothing else.
+            pace::give_way().await;
             if is_waited_for {
                 // Those who were woken are ready: behind them.
                 READY_TASKS_RUN.pass().await;
             }
-            let waiting = grant.wait();
-            if !is_away {
-                waiting.fetched().await;
+            let mut waiting = grant.waiting();
+            let is_on_its_way = !*waiting.borrow();
+            if is_on_its_way && may_wait() {
+                grant.fetched(&mut waiting).await;
             }
-            let spent = waiting.spend(request.cost(), || grants.now(request.key()));
+            let spent = grant.spend(request.cost(), grants.now(request.key()));
             if spent.is_some() {
                 return spent;
             }
@@ -268,10 +265,12 @@ impl Known {
         Some(Fetch::new(grants, wanted))
     }
 
-    /// What is held of a request's key, before the server is asked.
-    pub(crate) fn held(&self, request: &Request<'_>) -> GrantsHeld {
-        let grants = self.grants.get().filter(|_| request.prefetch_us > 0);
-        grants.map_or_else(GrantsHeld::new, |grants| grants.held(request))
+    /// What is held of a key, before the server is asked.
+    pub(crate) fn held(&self, key: &[u8]) -> GrantsHeld {
+        let grants = self.grants.get();
+        let mut held = grants.map_or_else(GrantsHeld::new, |grants| grants.held(key));
+        held.retain(|grant| grant.owes() > 0);
+        held
     }
 
     /// `true` if a request may be refused for what is `held`, now or when the server was asked.
@@ -281,7 +280,7 @@ impl Known {
         request: &Request<'_>,
         refusal: &Verdict,
     ) -> bool {
-        for grant in self.held(request) {
+        for grant in self.held(request.key()) {
             if !held.iter().any(|other| Arc::ptr_eq(other, &grant)) {
                 held.push(grant);
             }
@@ -292,37 +291,26 @@ impl Known {
     }
 
     /// Gives back what is held, and waits until that is done.
-    pub(crate) async fn gave_back(&self, held: impl IntoIterator<Item = GrantsHeld>) {
-        let held: Vec<_> = held.into_iter().flatten().collect();
-        if let Some(grants) = self.grants.get() {
-            for grant in &held {
-                grants.end(grant);
-            }
-        }
+    pub(crate) async fn gave_back(&self, held: &[Arc<Grant>]) {
+        self.give_back(held);
         for grant in held {
             grant.given_back().await;
         }
     }
 
-    /// The grants of a key that are on their way to this runtime.
-    pub(crate) fn on_their_way(&self, key: &[u8]) -> Vec<Arc<Grant>> {
+    /// Gives back what is held, without waiting for that.
+    pub(crate) fn give_back(&self, held: &[Arc<Grant>]) {
+        if let Some(grants) = self.grants.get() {
+            for grant in held {
+                grants.end(grant);
+            }
+        }
+    }
+
+    /// All units taken ahead, on all runtimes.
+    pub(crate) fn all_held(&self) -> Vec<Arc<Grant>> {
         let grants = self.grants.get();
-        grants.map_or_else(Vec::new, |grants| grants.on_their_way(key))
-    }
-
-    /// Gives back all units taken ahead, without waiting for that.
-    pub(crate) fn give_back(&self) {
-        if let Some(grants) = self.grants.get() {
-            grants.void_all();
-        }
-    }
-
-    /// Gives back all units taken ahead, and waits until none is being spent or given back.
-    pub(crate) async fn settled(&self) {
-        if let Some(grants) = self.grants.get() {
-            grants.void_all();
-            grants.ended().await;
-        }
+        grants.map_or_else(Vec::new, |grants| grants.all())
     }
 
     /// Must be held by an operation that changes a key. Dropping it drops the key's refusals, also
@@ -360,7 +348,7 @@ pub struct Changing<'a> {
 impl Changing<'_> {
     fn void_grants(&self) {
         if let Some(grants) = self.known.grants.get().filter(|_| self.voids) {
-            grants.void(self.key);
+            self.known.give_back(&grants.held(self.key));
         }
     }
 }

@@ -4,109 +4,57 @@
 //! and takes the cell over once nothing is left. So keys that are called once, however many, keep
 //! no cell from a busy key, and none of them looks busy.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use super::sets::{SET_SIZE, Sets};
 
 /// The number of cells, a power of two.
 const CELLS: usize = 4_096;
+/// The most units that count, which are the most that one question takes.
+pub(super) const MOST: u64 = 65_535;
 
-pub(super) struct Recent(Box<[AtomicU64]>);
+pub(super) struct Recent(Sets<Cell>);
 
-/// The content of a cell, as one number: a tag of its key, the number of the lease, and the units
-/// of that lease and of the one before.
-#[derive(Clone, Copy)]
+/// The key of a cell, the number of the lease, and the units of that lease and of the one before.
+#[derive(Default)]
 struct Cell {
-    tag: u16,
-    lease: u16,
-    current: u16,
-    previous: u16,
-}
-
-impl Cell {
-    #[allow(clippy::cast_possible_truncation, reason = "16 bits each")]
-    fn of(bits: u64) -> Self {
-        Self {
-            tag: bits as u16,
-            lease: (bits >> 16) as u16,
-            current: (bits >> 32) as u16,
-            previous: (bits >> 48) as u16,
-        }
-    }
-
-    fn bits(self) -> u64 {
-        let numbers = [self.previous, self.current, self.lease, self.tag];
-        numbers
-            .into_iter()
-            .fold(0, |bits, number| bits << 16 | u64::from(number))
-    }
-
-    /// The cell in this `lease`, after `units` more of the key with this `tag`.
-    fn with(self, tag: u16, lease: u16, units: u16) -> Self {
-        let (current, previous) = match lease.wrapping_sub(self.lease) {
-            0 => (self.current, self.previous),
-            1 => (0, self.current),
-            _ => (0, 0),
-        };
-        if tag == self.tag {
-            return Self {
-                tag,
-                lease,
-                current: current.saturating_add(units),
-                previous,
-            };
-        }
-        match (current, previous) {
-            (0, 0) => Self {
-                tag,
-                lease,
-                current: units,
-                previous,
-            },
-            (0, previous) => Self {
-                lease,
-                previous: previous - 1,
-                current,
-                ..self
-            },
-            (current, previous) => Self {
-                lease,
-                previous,
-                current: current - 1,
-                ..self
-            },
-        }
-    }
+    hash: u64,
+    lease: u64,
+    current: u64,
+    previous: u64,
 }
 
 impl Recent {
     pub(super) fn new() -> Self {
-        Self((0..CELLS).map(|_| AtomicU64::new(0)).collect())
+        Self(Sets::new(CELLS * SET_SIZE))
     }
 
     /// Adds units that were just spent on the key with this hash. Returns the number within the
     /// last `lease`; 0 if the cell belongs to another key. Times are in microseconds.
-    #[allow(
-        clippy::cast_possible_truncation,
-        reason = "a hash and a number of leases are cut to what a cell has room for"
-    )]
     pub(super) fn add(&self, hash: u64, units: u64, now: u64, lease: u64) -> u64 {
-        let Some(cell) = self.0.get((hash >> 24) as usize & (CELLS - 1)) else {
+        let Some(mut cell) = self.0.write(hash) else {
             return 0;
         };
-        let (tag, number) = ((hash >> 48) as u16, (now / lease.max(1)) as u16);
-        let units = u16::try_from(units).unwrap_or(u16::MAX);
-        let with = |bits| Some(Cell::of(bits).with(tag, number, units).bits());
-        let before = cell.fetch_update(Ordering::Relaxed, Ordering::Relaxed, with);
-        let Cell {
-            tag: of,
-            current,
-            previous,
-            ..
-        } = Cell::of(before.unwrap_or_default()).with(tag, number, units);
-        if of != tag {
+        let cell = &mut *cell;
+        let before = std::mem::replace(&mut cell.lease, now / lease);
+        if cell.lease != before {
+            let is_next = cell.lease == before + 1;
+            cell.previous = if is_next { cell.current } else { 0 };
+            cell.current = 0;
+        }
+        if cell.current == 0 && cell.previous == 0 {
+            cell.hash = hash;
+        }
+        if cell.hash != hash {
+            let count = if cell.current > 0 {
+                &mut cell.current
+            } else {
+                &mut cell.previous
+            };
+            *count -= 1;
             return 0;
         }
-        let ahead = lease - now % lease.max(1);
-        u64::from(current) + u64::from(previous) * ahead / lease.max(1)
+        cell.current = (cell.current + units).min(MOST);
+        let ahead = lease - now % lease;
+        cell.current + cell.previous * ahead / lease
     }
 }
 

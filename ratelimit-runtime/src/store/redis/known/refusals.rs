@@ -1,4 +1,5 @@
-//! [`Refusals`]: requests that were refused, bounded in number, and how long each refusal holds.
+//! [`Refusals`]: requests that were refused, so that this process refuses them again without asking
+//! the server; bounded in number, each for as long as it holds.
 
 use super::known_key::KnownKey;
 use super::moment::Moment;
@@ -103,7 +104,20 @@ impl Refusals {
             return;
         };
         let refusals = &mut set.refusals;
-        let newcomer = KnownRefusal::new(request, hash, sent_at, now.time, verdict);
+        // Behind a block, the wait that open reservations are told begins anew with each answer.
+        let is_by_reservations = verdict.holds > 0 && verdict.retry_after_us == RESERVED_WAIT;
+        let newcomer = KnownRefusal {
+            of: KnownKey::new(request, hash, sent_at.time),
+            cost: request.cost(),
+            block: request.block,
+            sent_at,
+            replied: now.time,
+            verdict: if is_by_reservations {
+                verdict.by_block_alone()
+            } else {
+                verdict
+            },
+        };
         let has_room = refusals.len() < SET_SIZE;
         let mut places = refusals.iter_mut();
         if let Some(known) = places.find(|refusal| refusal.of.is_of(hash, request)) {
@@ -138,30 +152,6 @@ impl Refusals {
 }
 
 impl KnownRefusal {
-    fn new(
-        request: &Request<'_>,
-        hash: u64,
-        sent_at: Moment,
-        replied: u64,
-        verdict: Verdict,
-    ) -> Self {
-        // Behind a block, the wait that open reservations are told begins anew with each answer.
-        let is_by_reservations = verdict.holds > 0 && verdict.retry_after_us == RESERVED_WAIT;
-        let verdict = if is_by_reservations {
-            verdict.by_block_alone()
-        } else {
-            verdict
-        };
-        Self {
-            of: KnownKey::new(request, hash, sent_at.time),
-            cost: request.cost(),
-            block: request.block,
-            sent_at,
-            replied,
-            verdict,
-        }
-    }
-
     /// `true` if the request is refused while this refusal holds: by a block, whatever its cost; by
     /// limits, if it costs no less, as the wait for each limit grows with the cost. A request with
     /// another block has to be asked, because it would set that.

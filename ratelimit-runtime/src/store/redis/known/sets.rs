@@ -48,17 +48,17 @@ impl<T: Default> Sets<T> {
     /// The set of the keys with this hash; `None` if there is no room at all.
     #[inline]
     pub(super) fn read(&self, hash: u64) -> Option<RwLockReadGuard<'_, T>> {
-        self.set(hash)
-            .map(|set| set.0.read().unwrap_or_else(PoisonError::into_inner))
+        self.set(hash).map(Set::read)
     }
 
     pub(super) fn write(&self, hash: u64) -> Option<RwLockWriteGuard<'_, T>> {
-        self.set(hash).map(Set::write)
+        self.set(hash)
+            .map(|set| set.0.write().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// All sets, locked one after the other.
-    pub(super) fn write_each(&self) -> impl Iterator<Item = RwLockWriteGuard<'_, T>> {
-        self.sets.iter().map(Set::write)
+    pub(super) fn read_each(&self) -> impl Iterator<Item = RwLockReadGuard<'_, T>> {
+        self.sets.iter().map(Set::read)
     }
 
     fn set(&self, hash: u64) -> Option<&Set<T>> {
@@ -73,7 +73,8 @@ impl<T: Default> Sets<T> {
 }
 
 impl<T> Set<T> {
-    fn write(&self) -> RwLockWriteGuard<'_, T> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    #[inline]
+    fn read(&self) -> RwLockReadGuard<'_, T> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -4,11 +4,11 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{Cmd, ErrorKind, Value, cmd};
+use redis::{Cmd, ErrorKind, Pipeline, Value, cmd};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::connection::Connection;
-use super::probe::{Probed, probe};
+use super::probe::{Probed, may_write, probe};
 use super::stream::{ByteStream, open, within};
 use crate::error::StoreError;
 use crate::store::redis::errors;
@@ -16,36 +16,37 @@ use crate::store::redis::settings::server::Server;
 
 /// The time that a provider of credentials has.
 const CREDENTIALS: Duration = Duration::from_secs(5);
-/// The time that a server has for each reply of the login, and for those to the probe and the
-/// greeting: a network may drop all packets without an error.
+/// The time that a server has for each reply of the login, for that to the probe, and for those to
+/// the greeting: a network may drop all packets without an error.
 const SILENCE: Duration = Duration::from_secs(2);
+/// The further round trips for the greeting: its scripts are some 200 kB, of which a new connection
+/// of TCP sends 15 in the first round trip, and in each at most twice as many as before.
+const SLOW_START: u32 = 8;
 /// The length from which on an incomplete reply of the login is an error, in bytes.
 const LONGEST: usize = 4_096;
 
 /// A connection, and the state of its server.
 pub(super) type Connected = (Connection, Probed);
 
-/// Connects, logs in, asks the server for its state, and sends the greeting.
+/// Connects, logs in, asks the server for its state, and sends the greeting. A server to which
+/// scripts are sent has to reply to one that may write.
 pub(super) async fn connect(
     server: &Arc<Server>,
-    greeting: &[Cmd],
+    greeting: &Pipeline,
 ) -> Result<Connected, StoreError> {
+    let unreachable = |error| unreachable(server, error);
     let connection = log_in(server).await?;
-    let greet = async {
-        let probed = probe(&connection).await?;
-        if !greeting.is_empty() {
-            let mut pipeline = redis::pipe();
-            for command in greeting {
-                pipeline.add_command(command.clone());
-            }
-            connection.ask(&pipeline).await?;
-        }
-        Ok(probed)
-    };
-    let probed: Result<_, StoreError> = within(SILENCE, greet)
-        .await
-        .map_err(|error| unreachable(server, error))?;
-    Ok((connection, probed?))
+    let probed = within(SILENCE, probe(&connection)).await;
+    let probed = probed.map_err(unreachable)??;
+    if !greeting.is_empty() {
+        let mut pipeline = greeting.clone();
+        // A server that pauses writes replies to all others.
+        pipeline.add_command(may_write());
+        let time = SILENCE + SLOW_START * connection.round_trip();
+        let greeted = within(time, connection.ask(&pipeline)).await;
+        greeted.map_err(unreachable)??;
+    }
+    Ok((connection, probed))
 }
 
 /// Connects and logs in.

@@ -143,6 +143,14 @@ impl Connection {
             .clamp(2, 64)
     }
 
+    /// The shortest time between sending and reply so far; zero before the first reply.
+    pub(super) fn round_trip(&self) -> Duration {
+        match self.round_trip.load(Relaxed) {
+            u32::MAX => Duration::ZERO,
+            micros => Duration::from_micros(micros.into()),
+        }
+    }
+
     /// `true` if writes wait for the reply to those before, and so wake the server together.
     pub(crate) fn is_near(&self) -> bool {
         self.socket.is_some() && self.round_trip.load(Relaxed) < NEAR
@@ -229,17 +237,9 @@ impl Connection {
         }
     }
 
-    /// Makes the link doubtful, because a call sent at `sent` has waited for a timeout, unless a
-    /// command sent later was answered.
-    fn late(&self, sent: Instant) {
-        if self.answered.load(Relaxed) <= self.micros(sent) {
-            self.doubted.notify_one();
-        }
-    }
-
-    /// Waits for the reply to a call sent at `sent`, however long that takes. After `time` the call
-    /// is [`late`](Self::late): if the caller drops this at a limiter's timeout, `time` has to be
-    /// less, half of it.
+    /// Waits for the reply to a call sent at `sent`, however long that takes. After `time` the link
+    /// is doubtful, unless a command sent later was answered: if the caller drops this at a
+    /// limiter's timeout, `time` has to be less, half of it.
     pub(crate) async fn awaited<T>(
         &self,
         sent: Instant,
@@ -250,7 +250,9 @@ impl Connection {
         if let Ok(reply) = pace::timeout_at((sent + time).into(), reply.as_mut()).await {
             return reply;
         }
-        self.late(sent);
+        if self.answered.load(Relaxed) <= self.micros(sent) {
+            self.doubted.notify_one();
+        }
         reply.await
     }
 

@@ -26,13 +26,11 @@ mod sentinel;
 mod status;
 mod stream;
 mod upkeep;
-mod upstream;
 
 pub(crate) use self::connect::log_in;
 pub(crate) use self::connection::{Connection, KeyTurns, Lost};
 pub(crate) use self::sentinel::Sentinels;
 pub(crate) use self::status::{LinkSettings, LinkStatus, OnConnection, Published};
-pub(crate) use self::upstream::Upstream;
 
 /// One server for one runtime. Dropping it ends its task.
 pub(crate) struct Link {
@@ -89,8 +87,10 @@ impl Link {
         }
     }
 
-    /// The connection. Waits for the first attempt after a start or a loss, and for no other.
+    /// The connection, once its socket is read if that was long ago. Waits for the first attempt
+    /// after a start or a loss, and for no other.
     pub(crate) async fn connected(&self) -> Result<Arc<Connection>, StoreError> {
+        self.look().await;
         self.wait(|_| true).await
     }
 
@@ -129,6 +129,14 @@ impl Link {
             if changes.changed().await.is_err() {
                 return Err(StoreError::unavailable("the connection to Redis is closed"));
             }
+        }
+    }
+
+    /// The round trip to the server, at best; zero without a connection.
+    pub(crate) fn round_trip(&self) -> Duration {
+        match self.status() {
+            LinkStatus::Up(connection) => connection.round_trip(),
+            _ => Duration::ZERO,
         }
     }
 

@@ -4,7 +4,7 @@
 //! refused would stay for ever with a master that has become a replica. So a server in use is asked
 //! for its role. If that is forbidden, a script answers that declares writes and does nothing.
 
-use redis::{Pipeline, Value};
+use redis::{Cmd, Pipeline, Value};
 
 use super::connection::Connection;
 use crate::error::StoreError;
@@ -52,12 +52,17 @@ pub(super) async fn probe(connection: &Connection) -> Result<Probed, StoreError>
         return Ok(probed);
     }
     let mut script = Pipeline::new();
-    script.cmd("EVAL").arg(MAY_WRITE).arg(0);
+    script.add_command(may_write());
     let replies = connection.ask(&script).await?;
     Ok(replies
         .first()
         .and_then(role_of)
         .unwrap_or(Probed::RoleUnknown))
+}
+
+/// A call of the script that declares writes and does nothing.
+pub(super) fn may_write() -> Cmd {
+    redis::cmd("EVAL").arg(MAY_WRITE).arg(0).take()
 }
 
 /// The state that a reply to ROLE, or to the script, shows; `None` if the question is refused.

@@ -12,7 +12,7 @@ use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use redis::{Cmd, Value, from_redis_value_ref};
+use redis::{Pipeline, Value, from_redis_value_ref};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -25,8 +25,10 @@ use crate::store::redis::errors;
 use crate::store::redis::settings::deployment::SentinelNames;
 use crate::store::redis::settings::server::{Address, Server, TcpAddress};
 
-/// The time that a sentinel has to answer, including connecting.
+/// The time that a sentinel has to answer, including connecting: so long where it is near, and at
+/// most where it is far away.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(800);
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often each sentinel is asked while there is a connection to the master.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 
@@ -37,6 +39,9 @@ pub(crate) struct Sentinels {
     master: Server,
     /// The last answer that was not outdated.
     known: Mutex<Option<SentinelAnswer>>,
+    /// The time that sentinels have to answer: twice what the last answer on a new connection took,
+    /// and twice as long after each in which none arrived.
+    timeout: Mutex<Duration>,
 }
 
 /// A sentinel's answer about the master.
@@ -58,7 +63,12 @@ impl Sentinels {
             names,
             master,
             known: Mutex::default(),
+            timeout: Mutex::new(ANSWER_TIMEOUT),
         }
+    }
+
+    fn timeout(&self) -> MutexGuard<'_, Duration> {
+        self.timeout.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn known(&self) -> MutexGuard<'_, Option<SentinelAnswer>> {
@@ -91,7 +101,7 @@ impl Sentinels {
 
     pub(super) async fn connect_to_master(
         &self,
-        greeting: &[Cmd],
+        greeting: &Pipeline,
     ) -> Result<Connected, StoreError> {
         let connect =
             async |master: &TcpAddress| match connect(&Arc::new(self.master.at(master)), greeting)
@@ -103,12 +113,18 @@ impl Sentinels {
                 connected => Ok(connected),
             };
         let (mut tried, mut outdated, mut error) = (Vec::new(), None, None);
-        let name = &self.names.name;
+        let (name, start, timeout) = (&self.names.name, Instant::now(), *self.timeout());
         let mut asked: JoinSet<SentinelReply> = self
             .servers()
-            .map(|sentinel| ask(None, sentinel, name.clone()))
+            .map(|sentinel| ask(None, sentinel, name.clone(), timeout))
             .collect();
+        let mut is_silent = true;
         while let Some(answer) = asked.join_next().await {
+            if let Ok(Ok(_)) = answer {
+                is_silent = false;
+                let twice = 2 * start.elapsed();
+                *self.timeout() = twice.clamp(ANSWER_TIMEOUT, LONGEST_TIMEOUT);
+            }
             match answer {
                 Ok(Ok((answer, _))) if !self.note(&answer) => outdated = Some(answer),
                 Ok(Ok((answer, _))) if !tried.contains(&answer.master) => {
@@ -127,6 +143,9 @@ impl Sentinels {
                 }
                 _ => {}
             }
+        }
+        if is_silent && start.elapsed() >= timeout {
+            *self.timeout() = (2 * timeout).min(LONGEST_TIMEOUT);
         }
         let last = self.known().clone();
         // Sentinels that were set up anew count from 0. Where one goes on naming a server that
@@ -165,7 +184,9 @@ impl Sentinels {
     /// `true` if the server at this address takes itself for a master; `None` if it is not reached.
     /// A sentinel may have been set up wrong, or have missed a fail-over.
     async fn is_master(&self, at: &TcpAddress) -> Option<bool> {
-        let (_, probed) = connect(&Arc::new(self.master.at(at)), &[]).await.ok()?;
+        let (_, probed) = connect(&Arc::new(self.master.at(at)), &Pipeline::new())
+            .await
+            .ok()?;
         Some(!matches!(probed, Probed::Replica))
     }
 
@@ -175,8 +196,8 @@ impl Sentinels {
         loop {
             let next = Instant::now() + ASK_EVERY;
             let open = kept.take().filter(|connection| !connection.has_ended());
-            if let Ok((answer, connection)) =
-                ask(open, Arc::clone(&sentinel), self.names.name.clone()).await
+            let (name, timeout) = (self.names.name.clone(), *self.timeout());
+            if let Ok((answer, connection)) = ask(open, Arc::clone(&sentinel), name, timeout).await
             {
                 let is_newer = self
                     .known()
@@ -196,7 +217,12 @@ impl Sentinels {
 }
 
 /// Asks one sentinel, on the connection `kept` or a new one.
-async fn ask(kept: Option<Connection>, sentinel: Arc<Server>, name: String) -> SentinelReply {
+async fn ask(
+    kept: Option<Connection>,
+    sentinel: Arc<Server>,
+    name: String,
+    timeout: Duration,
+) -> SentinelReply {
     let ask = async {
         let connection = match kept {
             Some(connection) => connection,
@@ -236,7 +262,7 @@ async fn ask(kept: Option<Connection>, sentinel: Arc<Server>, name: String) -> S
             _ => Err(errors::unexpected_reply()),
         }
     };
-    let answer = within(ANSWER_TIMEOUT, ask)
+    let answer = within(timeout, ask)
         .await
         .unwrap_or_else(|late| Err(StoreError::unavailable(late.to_string())));
     answer.map_err(|error| {

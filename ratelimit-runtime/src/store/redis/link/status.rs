@@ -1,15 +1,18 @@
 //! [`LinkStatus`]: the status that a link's task publishes. [`LinkSettings`]: its server and
 //! settings.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
-use redis::Cmd;
+use redis::Pipeline;
 
+use super::connect::{Connected, connect};
 use super::connection::Connection;
-use super::upstream::Upstream;
+use super::sentinel::Sentinels;
 use crate::error::StoreError;
+use crate::store::redis::settings::server::Server;
 
 /// The time without a turn of its task after which a runtime counts as not driven: the last status
 /// then reads as connecting, so that a caller drives the task while it waits. Three beats.
@@ -21,7 +24,10 @@ pub(crate) type OnConnection = Arc<dyn Fn() + Send + Sync>;
 /// The server and the settings of a link.
 #[derive(Clone)]
 pub(crate) struct LinkSettings {
-    pub(crate) upstream: Upstream,
+    /// The server; behind sentinels, the master has its login and TLS wherever it is.
+    pub(crate) server: Arc<Server>,
+    /// The sentinels that name the master, if any.
+    pub(crate) sentinels: Option<Arc<Sentinels>>,
     /// The limiter's timeout in microseconds, by which a server is measured.
     pub(crate) timeout_us: Arc<AtomicU64>,
     /// Called for each connection but the first, before calls use it: the server may have lost
@@ -29,7 +35,42 @@ pub(crate) struct LinkSettings {
     pub(crate) reconnected: OnConnection,
     /// Commands that each new connection sends before calls use it, such as those that load
     /// scripts. An error in reply does not matter.
-    pub(crate) greeting: Arc<[Cmd]>,
+    pub(crate) greeting: Arc<Pipeline>,
+}
+
+impl LinkSettings {
+    /// The name in metrics, which does not change.
+    pub(super) fn name(&self) -> String {
+        match &self.sentinels {
+            None => self.server.to_string(),
+            Some(sentinels) => sentinels.names.name.clone(),
+        }
+    }
+
+    /// The name of a server reached by these settings, for the log, without secrets.
+    pub(super) fn describe(&self, server: &Server) -> String {
+        match &self.sentinels {
+            None => server.to_string(),
+            Some(_) => format!("{server} ({self})"),
+        }
+    }
+
+    pub(super) async fn connect(&self) -> Result<Connected, StoreError> {
+        match &self.sentinels {
+            None => connect(&self.server, &self.greeting).await,
+            Some(sentinels) => sentinels.connect_to_master(&self.greeting).await,
+        }
+    }
+}
+
+/// The address or the addresses to ask, without secrets.
+impl fmt::Display for LinkSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.sentinels {
+            None => self.server.fmt(f),
+            Some(sentinels) => sentinels.names.fmt(f),
+        }
+    }
 }
 
 /// The status of a link for callers.

@@ -1,4 +1,4 @@
-//! Streams to a server: TCP, TLS or a Unix socket.
+//! Opens streams to a server: TCP, TLS or a Unix socket, each step within a time of its own.
 
 use std::io;
 use std::net::SocketAddr;

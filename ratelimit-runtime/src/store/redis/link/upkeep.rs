@@ -15,7 +15,6 @@ use super::connection::Connection;
 use super::health::{Action, LinkHealth, LinkState};
 use super::probe::{Probed, probe};
 use super::status::{LinkSettings, LinkStatus, Published};
-use super::upstream::Upstream;
 use crate::error::StoreError;
 use crate::observe;
 use crate::pace::REPLIES_ARRIVE;
@@ -58,7 +57,7 @@ enum News {
 impl Upkeep {
     pub(super) fn new(settings: LinkSettings, publish: watch::Sender<Published>) -> Self {
         Self {
-            observer: observe::ObservedConnection::new(settings.upstream.name()),
+            observer: observe::ObservedConnection::new(settings.name()),
             health: LinkHealth::new(Instant::now()),
             error: None,
             connection: None,
@@ -156,13 +155,10 @@ impl Upkeep {
     /// Redis 7.2 on may not reply to one that fails, and every later reply would be taken for that
     /// of the command before.
     fn connect(&mut self, pause: Duration) {
-        let (upstream, greeting) = (
-            self.settings.upstream.clone(),
-            Arc::clone(&self.settings.greeting),
-        );
+        let settings = self.settings.clone();
         self.tasks.spawn(async move {
             sleep(pause).await;
-            News::Attempted(Box::new(upstream.connect(&greeting).await))
+            News::Attempted(Box::new(settings.connect().await))
         });
     }
 
@@ -175,7 +171,7 @@ impl Upkeep {
             Err(error) => error,
         };
         if renews {
-            observe::log::login_expires(&self.settings.upstream, &error);
+            observe::log::login_expires(&self.settings, &error);
             self.connect(RENEW_AGAIN);
         } else {
             self.health.ended(Instant::now());
@@ -205,8 +201,7 @@ impl Upkeep {
         if let Some(after) = connection.renew_after {
             self.connect(after);
         }
-        if let Upstream::Sentinels(sentinels) = &self.settings.upstream {
-            let sentinels = Arc::clone(sentinels);
+        if let Some(sentinels) = self.settings.sentinels.clone() {
             self.tasks.spawn(async move {
                 sentinels.another_than(&connection.server.address).await;
                 News::Moved
@@ -243,14 +238,12 @@ impl Upkeep {
         self.error = (self.health.state() == LinkState::Down).then_some(error);
     }
 
-    /// The server for the log: that of the connection, or the upstream without one.
+    /// The server for the log: that of the connection, or without one as it is found.
     fn server(&self) -> String {
-        let upstream = &self.settings.upstream;
-        let connection = self.connection.as_ref();
-        connection.map_or_else(
-            || upstream.to_string(),
-            |connection| upstream.describe(&connection.server),
-        )
+        match &self.connection {
+            Some(connection) => self.settings.describe(&connection.server),
+            None => self.settings.to_string(),
+        }
     }
 
     /// Publishes the status. It is a change for callers if it differs, or if they may wait for it
@@ -268,9 +261,9 @@ impl Upkeep {
                 LinkStatus::Slow(Arc::clone(connection), error.clone())
             }
             (LinkState::Down, _) => LinkStatus::Down(self.error.clone().unwrap_or_else(|| {
-                let upstream = &self.settings.upstream;
                 StoreError::unavailable(format!(
-                    "no connection to Redis at {upstream} yet; still trying"
+                    "no connection to Redis at {} yet; still trying",
+                    self.settings
                 ))
             })),
             (state, _) => {

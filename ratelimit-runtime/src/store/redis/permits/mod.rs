@@ -59,7 +59,7 @@ impl Permits {
             let question = shared.question("acquire_permit", &request, releases)?;
             let own = (&*request.key, question);
             let stack: Vec<_> = [own].into_iter().chain(limits).collect();
-            let replies = shared.servers.ask(&stack, request.timeout_at).await?;
+            let replies = shared.servers.ask_all(&stack, request.timeout_at).await?;
             verdict(replies).map_err(StoreError::lost)
         };
         let verdict: Result<PermitVerdict, StoreError> = acquired.await;
@@ -78,14 +78,9 @@ impl Permits {
     pub(crate) async fn in_flight(&self, request: PermitRequest) -> Result<u64, StoreError> {
         let releases = self.shared.open().releases_of(&request.key);
         let question = self.shared.question("peek", &request, releases)?;
-        let question = [(&*request.key, question)];
-        let replies = self
-            .shared
-            .servers
-            .ask(&question, request.timeout_at)
-            .await?;
-        let reply = replies.first().ok_or_else(unexpected_reply)?;
-        Ok(reply.permit()?.in_flight)
+        let servers = &self.shared.servers;
+        let reply = servers.ask(&request.key, question, request.timeout_at);
+        Ok(reply.await?.in_flight())
     }
 
     /// Releases a permit. `false` if it is not one of this client's. Sends nothing itself, and may
@@ -113,11 +108,11 @@ impl Permits {
 /// The verdict in the replies about a permit, and about limits.
 fn verdict(replies: impl IntoIterator<Item = Reply>) -> Result<PermitVerdict, StoreError> {
     let mut replies = replies.into_iter();
-    let permit = replies.next().ok_or_else(unexpected_reply)?.permit()?;
+    let permit = replies.next().ok_or_else(unexpected_reply)?;
     Ok(PermitVerdict {
-        is_full: !permit.is_done,
-        in_flight: permit.in_flight,
-        verdicts: replies.map(Reply::decision).collect::<Result<_, _>>()?,
+        is_full: !permit.is_done(),
+        in_flight: permit.in_flight(),
+        verdicts: replies.map(|reply| reply.verdict()).collect(),
     })
 }
 

@@ -45,18 +45,18 @@ pub(super) struct OpenPermits {
 struct ServerCalls {
     due: BTreeSet<(Instant, PermitId)>,
     pending: usize,
-    /// `true` if the last call failed because the server does not serve.
-    is_away: bool,
+    /// When the server is asked again, if the last call failed because it does not serve.
+    away_until: Option<Instant>,
 }
 
 impl ServerCalls {
     /// The number of due permits that may be taken. Permits that are held back are taken once there
     /// is room for a full call.
-    fn room(&self) -> usize {
-        let (most, least) = if self.is_away {
-            (1, 1)
-        } else {
-            (MAX_PENDING, MAX_CARRIED)
+    fn room(&self, now: Instant) -> usize {
+        let (most, least) = match self.away_until {
+            Some(until) if now < until => (0, 1),
+            Some(_) => (1, 1),
+            None => (MAX_PENDING, MAX_CARRIED),
         };
         let room = most.saturating_sub(self.pending);
         if room < least { 0 } else { room }
@@ -112,7 +112,7 @@ impl OpenPermits {
     /// released whatever the answer is. That arrives long before the lease ends. Returns the
     /// permits of the key [to release](Self::releases_of).
     pub(super) fn add(&mut self, request: &PermitRequest, now: Instant) -> Vec<String> {
-        let epoch = self.servers.epoch_of(&request.key);
+        let epoch = self.servers.epochs.of(&request.key);
         self.permits.insert(
             request.id,
             HeldPermit {
@@ -189,7 +189,7 @@ impl OpenPermits {
         self.calls
             .retain(|_, calls| calls.pending > 0 || !calls.due.is_empty());
         for (server, calls) in &mut self.calls {
-            for _ in 0..calls.room() {
+            for _ in 0..calls.room(now) {
                 if !calls.is_due(now) {
                     break;
                 }
@@ -209,7 +209,7 @@ impl OpenPermits {
                     server: *server,
                 });
             }
-            self.is_held_back |= calls.is_due(now) && !calls.is_away;
+            self.is_held_back |= calls.is_due(now) && calls.away_until.is_none();
         }
         taken
     }
@@ -217,7 +217,9 @@ impl OpenPermits {
     /// `true` if a permit is due that may be taken and is not to wait for others to share its call:
     /// one to release, or one that was held back.
     pub(super) fn is_urgent(&self, now: Instant) -> bool {
-        let is_due = |calls: &ServerCalls| !calls.is_away && calls.room() > 0 && calls.is_due(now);
+        let is_due = |calls: &ServerCalls| {
+            calls.away_until.is_none() && calls.room(now) > 0 && calls.is_due(now)
+        };
         (self.has_releases() || self.is_held_back) && self.calls.values().any(is_due)
     }
 
@@ -235,10 +237,8 @@ impl OpenPermits {
         if let Some(calls) = self.calls.get_mut(&call.server) {
             debug_assert!(calls.pending > 0, "a call that was taken is pending");
             calls.pending = calls.pending.saturating_sub(1);
-            calls.is_away = done.is_none() && self.servers.health(&call.request.key) != Health::Up;
-            if calls.is_away && calls.pending == 0 {
-                self.put_off(call.server, now);
-            }
+            let is_away = done.is_none() && self.servers.health(&call.request.key) != Health::Up;
+            calls.away_until = is_away.then(|| now + RETRY);
         } else {
             debug_assert!(
                 false,
@@ -268,34 +268,12 @@ impl OpenPermits {
         done == Some(false) && release_until.is_none()
     }
 
-    /// Puts off the calls that are due at this server, because they would fail.
-    fn put_off(&mut self, server: usize, now: Instant) {
-        let due = self
-            .calls
-            .get(&server)
-            .into_iter()
-            .flat_map(|calls| &calls.due);
-        let due = due.take_while(|(due, _)| *due <= now);
-        let all: Vec<PermitId> = due.map(|(_, id)| *id).collect();
-        for id in all {
-            let release_until = self
-                .permits
-                .get(&id)
-                .and_then(|permit| permit.release_until);
-            if release_until.is_some_and(|until| until < now) {
-                self.forget(id);
-            } else {
-                self.set_due(id, now + RETRY);
-            }
-        }
-    }
-
     /// Makes the leases on servers with a new connection, which may have lost them, due for renewal
     /// now.
     pub(super) fn renew_lost(&mut self, now: Instant) {
         let mut lost = Vec::new();
         for (id, permit) in &mut self.permits {
-            let epoch = self.servers.epoch_of(&permit.request.key);
+            let epoch = self.servers.epochs.of(&permit.request.key);
             if std::mem::replace(&mut permit.epoch, epoch) != epoch && permit.due.is_some() {
                 lost.push(*id);
             }

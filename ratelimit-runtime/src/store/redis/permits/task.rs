@@ -78,10 +78,10 @@ impl PermitsState {
 
     /// The task of a client. It ends with the runtime, or once the client and all permits are gone.
     pub(super) async fn run(self: Arc<Self>) {
-        let mut epoch = self.servers.epoch();
+        let mut epoch = self.servers.epochs.all();
         loop {
             let now = Instant::now();
-            let last = std::mem::replace(&mut epoch, self.servers.epoch());
+            let last = std::mem::replace(&mut epoch, self.servers.epochs.all());
             let (due, is_asleep) = {
                 let mut open = self.open();
                 open.is_asleep = open.is_empty();
@@ -105,7 +105,7 @@ impl PermitsState {
             if is_asleep {
                 self.wake.notified().await;
                 // No permit is of an earlier connection.
-                epoch = self.servers.epoch();
+                epoch = self.servers.epochs.all();
             } else {
                 let _ = timeout(GATHER, self.wake.notified()).await;
             }
@@ -134,12 +134,8 @@ impl PendingCall {
         let Ok(question) = self.shared.question(operation, request, Vec::new()) else {
             return;
         };
-        let question = [(&*request.key, question)];
-        let answer = self.shared.servers.ask(&question, None).await;
-        let reply = answer
-            .ok()
-            .and_then(|replies| replies.first()?.permit().ok());
-        self.done = reply.map(|permit| permit.is_done);
+        let answer = self.shared.servers.ask(&request.key, question, None).await;
+        self.done = answer.ok().map(|reply| reply.is_done());
     }
 }
 

@@ -7,11 +7,10 @@
 
 use redis::{Cmd, Value, cmd, from_redis_value};
 
-use super::lent::execute;
+use super::lent::transaction;
 use crate::rule::Limit;
-use crate::store::redis::batcher::Failure;
+use crate::store::redis::batcher::{Batcher, Failure};
 use crate::store::redis::errors::{foreign_key, unexpected_reply};
-use crate::store::redis::link::Link;
 use crate::store::{Request, Verdict};
 
 /// The largest value of an unsigned field of `BITFIELD`, which has 63 bits at most.
@@ -23,7 +22,7 @@ const NEVER: i64 = -1;
 
 /// Decides, and charges the request if it is admitted and `charges`.
 pub(super) async fn decide(
-    link: &Link,
+    batcher: &Batcher,
     asking: bool,
     charges: bool,
     key: &[u8],
@@ -39,16 +38,28 @@ pub(super) async fn decide(
     } else {
         peek(key)
     };
-    let replies = execute(link, commands, asking).await?;
+    let replies = execute(batcher, commands, asking).await?;
     if charges {
         if replies.last() == Some(&Value::Int(NEVER)) {
             // Another program has removed the expiry, without which the window never ends.
             let expire = cmd("PEXPIRE").arg(key).arg(millis(limit)).take();
-            let _ = execute(link, vec![expire], asking).await;
+            let _ = batcher.send(&[expire], asking).await;
         }
         return Ok(acquired(replies, limit).ok_or_else(|| unexpected_reply().lost())?);
     }
     Ok(peeked(replies, request.cost(), limit).ok_or_else(foreign_key)?)
+}
+
+/// Executes commands in one transaction, and returns their replies.
+async fn execute(
+    batcher: &Batcher,
+    commands: Vec<Cmd>,
+    asking: bool,
+) -> Result<Vec<Value>, Failure> {
+    match batcher.send(&transaction(commands, asking), false).await? {
+        Value::Array(replies) => Ok(replies),
+        _ => Err(unexpected_reply().lost().into()),
+    }
 }
 
 /// `BITFIELD` adds the cost and as much as the field has room for above `max`, then subtracts the

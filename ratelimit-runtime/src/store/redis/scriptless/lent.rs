@@ -19,28 +19,10 @@ use crate::pace::{Backoff, SOCKETS_ARE_READ};
 use crate::store::redis::batcher::Failure;
 use crate::store::redis::cluster::slot_of;
 use crate::store::redis::errors::{self, unexpected_reply};
-use crate::store::redis::link::{Connection, Link, log_in};
+use crate::store::redis::link::{Connection, Link, Lost, log_in};
 
 /// The pauses after a transaction that failed because the key had changed.
 const PAUSES: Backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(32));
-
-/// Executes commands in one transaction on the link's own connection, and returns their replies.
-pub(super) async fn execute(
-    link: &Link,
-    commands: Vec<Cmd>,
-    asking: bool,
-) -> Result<Vec<Value>, Failure> {
-    let connection = link.connected().await?;
-    let replies = send(
-        link,
-        &connection,
-        &connection,
-        transaction(commands, asking),
-        false,
-    )
-    .await;
-    Ok(executed(replies.map_err(StoreError::lost)?)?.ok_or_else(|| unexpected_reply().lost())?)
-}
 
 /// Turns an outage into a timeout: a lent connection may fail while the server serves, such as at
 /// `maxclients`. Only the link's own connection shows an outage.
@@ -103,13 +85,24 @@ impl<'a> Lent<'a> {
         })
     }
 
+    /// Sends commands, each behind an `ASKING` or not, and returns a reply to each. Late replies,
+    /// and errors that concern the server, are reported to the link by its own connection.
     async fn send(&mut self, commands: Vec<Cmd>, asking: bool) -> Result<Vec<Value>, StoreError> {
         let closed = || StoreError::unavailable("the connection to Redis is closed");
         let (own, main) = self.loan.as_mut().ok_or_else(closed)?;
         let connection = own.take().ok_or_else(closed)?;
-        let replies = send(self.link, &connection, main, commands, asking).await;
-        let replies = replies.map_err(no_outage)?;
-        if !errors::first(&replies).is_some_and(errors::is_logged_out) {
+        main.note_use();
+        let replies = connection.send_all(commands, asking);
+        let replies = main
+            .awaited(Instant::now(), self.link.timeout() / 2, replies)
+            .await;
+        let replies =
+            replies.map_err(|Lost| StoreError::timed_out("the connection to Redis was lost"))?;
+        let error = errors::first(&replies);
+        if let Some(error) = error {
+            main.note(error);
+        }
+        if !error.is_some_and(errors::is_logged_out) {
             **own = Some(connection);
         }
         Ok(replies)
@@ -155,34 +148,8 @@ impl<'a> Lent<'a> {
     }
 }
 
-/// Sends all commands in one pipeline, each behind an `ASKING` or not, and returns a reply to each.
-/// Late replies and errors that concern the server are reported to the link by its connection,
-/// `main`.
-async fn send(
-    link: &Link,
-    connection: &Connection,
-    main: &Connection,
-    commands: Vec<Cmd>,
-    asking: bool,
-) -> Result<Vec<Value>, StoreError> {
-    main.note_use();
-    let replies = main
-        .awaited(
-            Instant::now(),
-            link.timeout() / 2,
-            connection.send_all(commands, asking),
-        )
-        .await;
-    let replies =
-        replies.map_err(|_| StoreError::unavailable("the connection to Redis was lost"))?;
-    if let Some(error) = errors::first(&replies) {
-        main.note(error);
-    }
-    Ok(replies)
-}
-
 /// The commands between `MULTI` and `EXEC`. One `ASKING` holds for the whole transaction.
-fn transaction(commands: Vec<Cmd>, asking: bool) -> Vec<Cmd> {
+pub(super) fn transaction(commands: Vec<Cmd>, asking: bool) -> Vec<Cmd> {
     let begin = asking
         .then(|| cmd("ASKING"))
         .into_iter()

@@ -1,5 +1,5 @@
-//! Deciding without scripts. [`Route`]: the script, transaction or command of redis-cell that
-//! decides a request.
+//! Deciding without scripts, for servers that forbid them. [`Route`]: the script, transaction or
+//! command of redis-cell that decides a request.
 
 use std::sync::Arc;
 
@@ -83,20 +83,20 @@ impl Route {
         );
         debug_assert!(self != Self::Script, "a script is no way without scripts");
         let run = |batcher: Arc<Batcher>, asking| async move {
-            let link = batcher.link();
             match self {
-                Self::RedisCell => redis_cell::decide(&batcher, asking, charges, key, &request)
-                    .await
-                    .map(Reply::Decision),
-                Self::Counter => fixed_window::decide(link, asking, charges, key, &request)
-                    .await
-                    .map(Reply::Decision),
+                Self::RedisCell => {
+                    redis_cell::decide(&batcher, asking, charges, key, &request).await
+                }
+                Self::Counter => {
+                    fixed_window::decide(&batcher, asking, charges, key, &request).await
+                }
                 Self::Log | Self::Script => {
-                    sliding_window::carry_out(link, asking, clock, operation, (key, request)).await
+                    let (link, at) = (batcher.link(), (key, request));
+                    sliding_window::carry_out(link, asking, clock, operation, at).await
                 }
             }
         };
-        servers.at(key, run).await
+        servers.at(key, run).await.map(Reply::from)
     }
 }
 

@@ -14,14 +14,14 @@ use crate::clock::Clock;
 use crate::store::redis::batcher::Failure;
 use crate::store::redis::errors::{foreign_key, unexpected_reply};
 use crate::store::redis::link::Link;
-use crate::store::redis::scripts::{Operation, Reply, own_time};
+use crate::store::redis::scripts::{Operation, own_time};
 use crate::store::{Request, Verdict};
 
 /// The time by which a charge is dated further ahead than a round trip. It doubles each time that
 /// this was too little.
 const SPARE: Duration = Duration::from_millis(1);
 
-/// Carries out `Acquire`, `Peek` or `Refund`.
+/// Carries out `Acquire`, `Peek` or `Refund`, which allows if it has changed anything.
 ///
 /// Without `clock`, the time is the server's. `asking` puts `ASKING` before each command.
 pub(super) async fn carry_out(
@@ -30,7 +30,7 @@ pub(super) async fn carry_out(
     clock: Option<&dyn Clock>,
     operation: Operation,
     at: (&[u8], Request<'_>),
-) -> Result<Reply, Failure> {
+) -> Result<Verdict, Failure> {
     let acquires = matches!(operation, Operation::Acquire);
     let mut lent = Lent::by(link, at.0, asking).await?;
     let mut spare = SPARE;
@@ -43,7 +43,7 @@ pub(super) async fn carry_out(
         let log = look(&mut lent, clock, at, spare).await?;
         let Some(ticket) = back else {
             match decide(&mut lent, log, acquires).await? {
-                Attempt::Decided(verdict) => return Ok(Reply::Decision(verdict)),
+                Attempt::Decided(verdict) => return Ok(verdict),
                 Attempt::Changed => {}
                 Attempt::Late(ticket) => back = Some(ticket),
             }
@@ -53,7 +53,10 @@ pub(super) async fn carry_out(
             continue;
         };
         if !acquires {
-            return Ok(Reply::Changed(is_changed));
+            return Ok(Verdict {
+                allowed: is_changed,
+                ..Verdict::refused()
+            });
         }
         (back, spare) = (None, spare * 2);
     }

@@ -4,96 +4,78 @@
 use redis::{ServerError, Value};
 use rmp::{Marker, decode};
 
-use super::question::{CallQuestion, Granted, LimitsSubject, Operation, Subject, double};
+use super::question::{CallQuestion, Granted, Operation, double};
 use super::script::lua;
-use crate::error::StoreError;
-use crate::store::redis::errors::unexpected_reply;
 use crate::store::{Settled, Verdict};
 
-/// The reply to one caller about one key.
+/// The reply to one caller about one key, which each operation reads as its own type.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Reply {
-    /// The verdict of a charge or a look.
-    Decision(Verdict),
-    /// `true` if a refund, a block or its end has changed anything.
-    Changed(bool),
-    Settled(Settled),
-    Granted(GrantReply),
-    Permit(PermitReply),
-}
-
-/// The reply to a request for units ahead.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct GrantReply {
+pub(crate) struct Reply {
+    /// Allowed if the operation is done; of a permit, the calls that are in flight remain.
+    verdict: Verdict,
     /// The granted units, which may be 0.
-    pub(crate) granted: Granted,
-    /// The standing of the limits before: the cost that remained of the limit with the least left,
-    /// and the time until that is whole again.
-    pub(crate) before: Verdict,
+    units: u16,
+    /// The lease of a grant, or the part of an actual cost that was not charged.
+    second: u64,
 }
 
-/// The reply to a question about a permit.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct PermitReply {
-    /// `true` if the permit was acquired, renewed or released.
-    pub(crate) is_done: bool,
-    /// The number of calls of the key that are in flight.
-    pub(crate) in_flight: u64,
+impl From<Verdict> for Reply {
+    fn from(verdict: Verdict) -> Self {
+        Self {
+            verdict,
+            units: 0,
+            second: 0,
+        }
+    }
 }
 
-/// Each of these is an error if another kind of question was asked.
 impl Reply {
-    pub(crate) fn decision(self) -> Result<Verdict, StoreError> {
-        match self {
-            Self::Decision(verdict) => Ok(verdict),
-            _ => Err(unexpected_reply()),
+    /// The verdict of a charge or a look; of a grant, what the limits had left before.
+    pub(crate) fn verdict(&self) -> Verdict {
+        self.verdict
+    }
+
+    /// `true` if a refund, a block or its end has changed anything, or a permit was acquired,
+    /// renewed or released.
+    pub(crate) fn is_done(&self) -> bool {
+        self.verdict.allowed
+    }
+
+    pub(crate) fn settled(&self) -> Settled {
+        Settled::new(self.is_done(), self.second)
+    }
+
+    pub(crate) fn granted(&self) -> Granted {
+        Granted {
+            units: self.units.into(),
+            ticket: self.verdict.ticket,
+            lease: self.second,
         }
     }
 
-    pub(crate) fn changed(self) -> Result<bool, StoreError> {
-        match self {
-            Self::Changed(is_changed) => Ok(is_changed),
-            _ => Err(unexpected_reply()),
-        }
-    }
-
-    pub(crate) fn settled(self) -> Result<Settled, StoreError> {
-        match self {
-            Self::Settled(settled) => Ok(settled),
-            _ => Err(unexpected_reply()),
-        }
-    }
-
-    pub(crate) fn granted(self) -> Result<GrantReply, StoreError> {
-        match self {
-            Self::Granted(reply) => Ok(reply),
-            _ => Err(unexpected_reply()),
-        }
-    }
-
-    pub(crate) fn permit(self) -> Result<PermitReply, StoreError> {
-        match self {
-            Self::Permit(reply) => Ok(reply),
-            _ => Err(unexpected_reply()),
-        }
+    /// The number of calls of the key that are in flight, in reply to a question about permits.
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.verdict.remaining
     }
 }
 
-/// The answer to the callers that ask one question about one key together.
+/// The answer to the callers that ask one question about one key together. Only decisions are
+/// shared.
 #[derive(Debug, Clone)]
-pub(crate) enum ScriptAnswer {
-    Decisions(Decisions),
-    /// The reply to one caller: only decisions are shared.
-    One(Reply),
-}
-
-#[derive(Debug, Clone)]
-pub(crate) struct Decisions {
-    /// The number of callers that are admitted: the first to ask.
+pub(crate) struct ScriptAnswer {
+    /// The number of callers that are admitted: the first to ask. The units of a grant; else 1 if
+    /// the operation is done.
     admitted: u16,
-    /// The cost that remains after the last admission, and the ticket of the first.
-    admission: Verdict,
-    refusal: Verdict,
+    limit_index: u8,
+    /// The cost that remains after the last admission.
+    remaining: u64,
+    /// The time until a refused caller would be admitted.
+    second: u64,
+    reset_after_us: u64,
+    /// The ticket of the first admission; 0 if nothing is charged.
+    ticket: u64,
+    /// How long the refusing block goes on, in microseconds; 0 for none.
+    block: u64,
     /// The cost that each admission takes from the remaining one.
     cost: u64,
     /// The distance of their tickets: only the units of a log have tickets of their own.
@@ -142,18 +124,16 @@ impl ScriptAnswer {
         let all_admitted = |remaining, reset| (callers, 0, [remaining, 0, reset, now, 0]);
         let (admitted, limit_index, numbers) = match (head, counts.as_chunks::<8>()) {
             ([], ([number], [])) => {
-                let Subject::Limits(subject) = &question.subject else {
-                    return None;
-                };
+                let subject = question.subject.as_ref()?;
                 let read = lua(subject.algorithm).number;
                 let (remaining, reset) = read(subject.limits.first()?, count(*number)?, now);
                 all_admitted(remaining, reset)
             }
             ([], ([remaining, reset], [])) => all_admitted(count(*remaining)?, count(*reset)?),
-            ([low, high, limit_index], ([remaining, retry, reset, ticket, blocked], [])) => {
+            ([low, high, limit_index], ([remaining, second, reset, ticket, blocked], [])) => {
                 let numbers = [
                     count(*remaining)?,
-                    count(*retry)?,
+                    count(*second)?,
                     count(*reset)?,
                     count(*ticket)?,
                     count(*blocked)?,
@@ -162,123 +142,50 @@ impl ScriptAnswer {
             }
             _ => return None,
         };
-        let is_grant = matches!(
-            &question.subject,
-            Subject::Limits(subject) if matches!(subject.operation, Operation::Grant(_))
-        );
-        if admitted > callers && !is_grant {
-            return None;
-        }
-        let (is_done, [first, second, ..]) = (admitted > 0, numbers);
-        let subject = match &question.subject {
-            Subject::Limits(subject) => subject,
-            Subject::Permit => {
-                let in_flight = first;
-                return Some(Self::One(Reply::Permit(PermitReply { is_done, in_flight })));
-            }
+        let (cost, is_log) = match &question.subject {
+            Some(subject) if matches!(subject.operation, Operation::Grant(_)) => (0, false),
+            _ if admitted > callers => return None,
+            Some(subject) => (subject.cost, subject.algorithm.row().is_log),
+            None => (0, false),
         };
-        Some(match subject.operation {
-            Operation::Acquire | Operation::Peek | Operation::Offend => {
-                let [
-                    remaining,
-                    retry_after_us,
-                    reset_after_us,
-                    ticket,
-                    blocked_until,
-                ] = numbers;
-                let verdict = Verdict {
-                    limit_index: limit_index.into(),
-                    remaining,
-                    reset_after_us,
-                    ..Verdict::admitted()
-                };
-                let admission = Verdict {
-                    ticket: if is_charged { ticket } else { 0 },
-                    ..verdict
-                };
-                let refusal = Verdict {
-                    allowed: false,
-                    retry_after_us,
-                    ..verdict
-                };
-                Self::Decisions(Decisions::new(
-                    subject,
-                    admitted,
-                    admission,
-                    refusal,
-                    blocked_until.saturating_sub(now),
-                ))
-            }
-            Operation::Refund(_)
-            | Operation::Block(_)
-            | Operation::Unblock
-            | Operation::GiveBack(_) => Self::One(Reply::Changed(is_done)),
-            Operation::Grant(_) => {
-                let [remaining, lease, reset_after_us, ticket, _] = numbers;
-                Self::One(Reply::Granted(GrantReply {
-                    granted: Granted {
-                        units: admitted.into(),
-                        ticket,
-                        lease,
-                    },
-                    before: Verdict {
-                        limit_index: limit_index.into(),
-                        remaining,
-                        reset_after_us,
-                        ..Verdict::admitted()
-                    },
-                }))
-            }
-            // The second number is how much was too much to be charged.
-            Operation::Settle(..) => Self::One(Reply::Settled(Settled::new(is_done, second))),
+        let [remaining, second, reset_after_us, ticket, blocked_until] = numbers;
+        Some(Self {
+            admitted,
+            limit_index,
+            remaining,
+            second,
+            reset_after_us,
+            ticket: if is_charged { ticket } else { 0 },
+            block: blocked_until.saturating_sub(now),
+            cost,
+            step: if is_log { cost } else { 0 },
         })
     }
 
     /// The reply to the caller with this index, from 0.
     pub(crate) fn reply(&self, index: u16) -> Reply {
-        match self {
-            Self::Decisions(decisions) => Reply::Decision(decisions.verdict(index)),
-            Self::One(reply) => *reply,
-        }
-    }
-}
-
-impl Decisions {
-    /// `block` is how long the refusing block goes on, in microseconds; 0 for none.
-    fn new(
-        subject: &LimitsSubject,
-        admitted: u16,
-        admission: Verdict,
-        refusal: Verdict,
-        block: u64,
-    ) -> Self {
-        let refusal = match block {
-            0 => refusal,
-            // The remaining units are told to callers that were admitted before it was set.
-            block => Verdict {
-                remaining: 0,
-                ..refusal
-            }
-            .by_block_for(block),
+        let mut verdict = Verdict {
+            limit_index: self.limit_index.into(),
+            remaining: self.remaining,
+            reset_after_us: self.reset_after_us,
+            ..Verdict::admitted()
         };
-        let is_log = subject.algorithm.row().is_log;
-        Self {
-            admitted,
-            admission,
-            refusal,
-            cost: subject.cost,
-            step: if is_log { subject.cost } else { 0 },
+        if index < self.admitted {
+            verdict.remaining += u64::from(self.admitted - 1 - index) * self.cost;
+            verdict.ticket = self.ticket + u64::from(index) * self.step;
+        } else {
+            (verdict.allowed, verdict.retry_after_us) = (false, self.second);
+            if self.block > 0 {
+                // The remaining units are told to callers that were admitted before it was set.
+                verdict.remaining = 0;
+                verdict = verdict.by_block_for(self.block);
+            }
         }
-    }
-
-    fn verdict(&self, index: u16) -> Verdict {
-        if index >= self.admitted {
-            return self.refusal;
+        Reply {
+            verdict,
+            units: self.admitted,
+            second: self.second,
         }
-        let mut verdict = self.admission;
-        verdict.remaining += u64::from(self.admitted - 1 - index) * self.cost;
-        verdict.ticket += u64::from(index) * self.step;
-        verdict
     }
 }
 

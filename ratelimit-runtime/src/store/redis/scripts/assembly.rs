@@ -17,8 +17,6 @@ struct Body {
     algorithms: &'static [Algorithm],
     /// Its files, in `src`.
     files: &'static [&'static str],
-    /// `true` if its keys are strings, whose values are read all at once.
-    reads: bool,
 }
 
 const BODIES: [Body; 5] = [
@@ -26,7 +24,6 @@ const BODIES: [Body; 5] = [
         name: "sliding_window",
         algorithms: &[Algorithm::SlidingWindow],
         files: &["algorithm/sliding_window/script.lua"],
-        reads: false,
     },
     Body {
         name: "sliding_counter",
@@ -36,7 +33,6 @@ const BODIES: [Body; 5] = [
             "algorithm/counter/windows.lua",
             "algorithm/counter/counters.lua",
         ],
-        reads: true,
     },
     Body {
         name: "fixed_window",
@@ -46,7 +42,6 @@ const BODIES: [Body; 5] = [
             "algorithm/counter/windows.lua",
             "algorithm/counter/counters.lua",
         ],
-        reads: true,
     },
     Body {
         name: "bucket",
@@ -55,13 +50,11 @@ const BODIES: [Body; 5] = [
             "algorithm/bucket/script.lua",
             "algorithm/counter/counters.lua",
         ],
-        reads: true,
     },
     Body {
         name: "permits",
         algorithms: &[],
         files: &["store/redis/permits/script.lua"],
-        reads: false,
     },
 ];
 
@@ -85,16 +78,19 @@ fn assembled() -> Vec<(&'static str, String, &'static [Algorithm])> {
     let mut stack = format!("{NOTE}\n{}", part("stack_head"));
     let mut scripts = Vec::new();
     for body in &BODIES {
-        // How many windows a first charge lives, and what the script of stacks knows it by.
+        // Whether keys are strings, how many windows a first charge lives, and what the script of
+        // stacks knows it by.
         let row = body.algorithms.first().map(|algorithm| algorithm.row());
-        let (windows, number) = row.map_or((1, PERMITS), |row| (row.windows, row.number));
+        let (reads, windows, number) = row.map_or((false, 1, PERMITS), |row| {
+            (!row.is_log, row.windows, row.number)
+        });
         let code: String = body.files.iter().map(|file| read(file)).collect();
         writeln!(
             stack,
             "algorithms[{number}] = function({parameters}{code}end"
         )
         .unwrap();
-        let variables = format!("local READS, WINDOWS = {}, {windows}", body.reads);
+        let variables = format!("local READS, WINDOWS = {reads}, {windows}");
         let script = format!("{NOTE}\n{variables}\n{head}{code}{tail}");
         scripts.push((body.name, script, body.algorithms));
     }

@@ -1,4 +1,5 @@
-//! [`ScriptCall`]: a call of one script: its command, and the reading of its reply.
+//! [`ScriptCall`]: a call of one script with all questions that share it: its command, and the
+//! reading of its reply, which repeats the number of the call.
 
 use redis::{Cmd, ServerError, Value};
 use rmp::decode;
@@ -26,33 +27,20 @@ pub(crate) type Answers = SmallVec<[Result<ScriptAnswer, ServerError>; 1]>;
 impl<'a> ScriptCall<'a> {
     /// The call of one caller: a question about a key, or a stack.
     pub(crate) fn of_one(number: u32, stack: &'a [KeyQuestion<'_>]) -> Self {
-        if let [(key, question)] = stack {
-            let questions = smallvec![CallQuestion {
-                question,
-                key: 1,
-                callers: 1
-            }];
-            return Self {
-                number,
-                script: question.script,
-                keys: smallvec![*key],
-                questions,
-            };
-        }
-        let questions = stack
-            .iter()
-            .zip(1..)
-            .map(|((_, question), key)| CallQuestion {
-                question,
-                key,
-                callers: 1,
-            });
-        let keys = stack.iter().map(|(key, _)| *key);
+        let script = match stack {
+            [(_, question)] => question.script,
+            _ => Script::stack(),
+        };
+        let question = |((_, question), key): (&'a KeyQuestion<'_>, u8)| CallQuestion {
+            question,
+            key,
+            callers: 1,
+        };
         Self {
             number,
-            script: Script::stack(),
-            keys: keys.collect(),
-            questions: questions.collect(),
+            script,
+            keys: stack.iter().map(|(key, _)| *key).collect(),
+            questions: stack.iter().zip(1..).map(question).collect(),
         }
     }
 
@@ -91,7 +79,7 @@ impl<'a> ScriptCall<'a> {
         }
         for questions in self
             .questions
-            .chunk_by(|one, other| !is_stack && std::ptr::eq(one.question, other.question))
+            .chunk_by(|one, other| !is_stack && one.question.is_same(other.question))
         {
             let Some(CallQuestion { question, .. }) = questions.first() else {
                 debug_assert!(false, "no chunk is empty");

@@ -11,7 +11,7 @@ pub(crate) mod call;
 mod question;
 mod script;
 
-pub(crate) use self::answer::{GrantReply, Reply, ScriptAnswer};
+pub(crate) use self::answer::{Reply, ScriptAnswer};
 pub(crate) use self::question::{
     CallQuestion, Granted, KeyQuestion, Operation, Question, own_time,
 };

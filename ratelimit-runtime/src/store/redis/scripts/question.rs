@@ -1,4 +1,5 @@
-//! [`Question`]: the question of one caller about one key, as bytes.
+//! [`Question`]: the question of one caller about one key, as bytes. It does not name the key, so
+//! that callers with equal questions about several keys share one.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -46,18 +47,12 @@ pub(crate) struct Question {
     pub(crate) script: &'static Script,
     /// The caller's time in microseconds; `None` for the server's.
     pub(crate) now: Option<u64>,
-    pub(super) subject: Subject,
+    /// The limits that it is about; `None` for a permit of the key's calls in flight.
+    pub(super) subject: Option<LimitsSubject>,
     pub(super) bytes: Vec<u8>,
 }
 
-/// The subject of a question, by which its answer is read.
-#[derive(Debug)]
-pub(super) enum Subject {
-    Limits(LimitsSubject),
-    /// A permit of the key's calls in flight.
-    Permit,
-}
-
+/// The subject of a question about limits, by which its answer is read.
 #[derive(Debug)]
 pub(super) struct LimitsSubject {
     pub(super) operation: Operation,
@@ -99,7 +94,7 @@ impl Question {
 
     /// `true` if this is the charge of this request.
     fn charges(&self, request: &Request<'_>) -> bool {
-        let Subject::Limits(subject) = &self.subject else {
+        let Some(subject) = &self.subject else {
             return false;
         };
         (subject.algorithm, subject.cost, subject.reserves)
@@ -111,7 +106,14 @@ impl Question {
     /// `true` if this charges the calls it admits. Callers of one key whose charges are equal share
     /// a question: they are decided one after the other.
     pub(crate) fn is_charge(&self) -> bool {
-        matches!(&self.subject, Subject::Limits(subject) if matches!(subject.operation, Operation::Acquire))
+        matches!(&self.subject, Some(subject) if matches!(subject.operation, Operation::Acquire))
+    }
+
+    /// `true` if this gives back what was taken ahead on a connection that may be the last one to
+    /// its server.
+    pub(crate) fn gives_back(&self) -> bool {
+        let subject = self.subject.as_ref();
+        subject.is_some_and(|subject| matches!(subject.operation, Operation::GiveBack(_)))
     }
 
     fn written(operation: Operation, request: &Request<'_>, now: Option<u64>) -> Self {
@@ -119,7 +121,7 @@ impl Question {
         let mut question = Self {
             script: Script::of(algorithm),
             now,
-            subject: Subject::Limits(LimitsSubject {
+            subject: Some(LimitsSubject {
                 operation,
                 algorithm,
                 limits: SmallVec::from_slice(limits),
@@ -189,7 +191,7 @@ impl Question {
         let mut question = Self {
             script: Script::permits(),
             now,
-            subject: Subject::Permit,
+            subject: None,
             bytes: Vec::with_capacity(96),
         };
         question.text(operation);
@@ -224,16 +226,16 @@ impl Question {
     /// number.
     pub(crate) fn weight(&self) -> u64 {
         match &self.subject {
-            Subject::Limits(subject) if subject.algorithm.row().is_log => {
+            Some(subject) if subject.algorithm.row().is_log => {
                 let actual = match subject.operation {
                     Operation::Settle(_, actual) => actual.min(Algorithm::MOST_IN_LOG),
                     _ => 1,
                 };
                 subject.cost.max(actual)
             }
-            Subject::Limits(_) => 0,
+            Some(_) => 0,
             // It keeps the server as busy as an entry of a log does.
-            Subject::Permit => 1,
+            None => 1,
         }
     }
 

@@ -1,10 +1,8 @@
 //! [`Script`]: a script, and the name by which Redis knows it.
 
-use std::fmt::Write as _;
 use std::sync::LazyLock;
 
-use redis::Cmd;
-use sha1::{Digest as _, Sha1};
+use redis::Pipeline;
 
 use crate::algorithm::Lua;
 #[allow(
@@ -81,13 +79,9 @@ impl Script {
     }
 
     fn new(source: &'static str, number: u8) -> Self {
-        let mut sha1 = String::new();
-        for byte in Sha1::digest(source) {
-            let _ = write!(sha1, "{byte:02x}");
-        }
         Self {
             source,
-            sha1,
+            sha1: redis::Script::new(source).get_hash().to_owned(),
             number,
         }
     }
@@ -98,11 +92,11 @@ impl Script {
 }
 
 /// The commands that load all scripts on a server.
-pub(crate) fn load_all() -> Vec<Cmd> {
-    let scripts = algorithms()
-        .map(Script::of)
-        .chain([Script::stack(), Script::permits()]);
-    scripts
-        .map(|script| redis::cmd("SCRIPT").arg("LOAD").arg(script.source).take())
-        .collect()
+pub(crate) fn load_all() -> Pipeline {
+    let scripts = algorithms().map(Script::of);
+    let mut load = redis::pipe();
+    for script in scripts.chain([Script::stack(), Script::permits()]) {
+        load.cmd("SCRIPT").arg("LOAD").arg(script.source);
+    }
+    load
 }

@@ -1,4 +1,4 @@
-//! [`Deployment`]: one server, the master that Sentinel names, or a cluster.
+//! [`Deployment`]: what a URL names: one server, the sentinels of a master, or nodes of a cluster.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! [`Epochs`]: counts how often a server may have lost keys: once for each new connection to it,
-//! but for the first of a runtime.
+//! [`Epochs`]: counts how often a server may have lost keys, so that what is known of a key from
+//! before is not trusted. It counts once for each new connection, but for the first of a runtime.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Release};

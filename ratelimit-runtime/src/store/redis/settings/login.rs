@@ -55,18 +55,6 @@ pub(crate) type Provider =
     Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Provided> + Send>> + Send + Sync>;
 type Provided = Result<RedisCredentials, String>;
 
-pub(crate) fn provider<F, A, E>(provide: F) -> Provider
-where
-    F: Fn() -> A + Send + Sync + 'static,
-    A: Future<Output = Result<RedisCredentials, E>> + Send + 'static,
-    E: fmt::Display,
-{
-    Arc::new(move || {
-        let provided = provide();
-        Box::pin(async { provided.await.map_err(|error| format!("{error:#}")) })
-    })
-}
-
 /// User, database and name of a connection.
 #[derive(Clone)]
 pub(crate) struct Login {

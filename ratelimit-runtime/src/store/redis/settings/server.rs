@@ -1,4 +1,5 @@
-//! [`Server`]: the address of one server, its TLS and its login.
+//! [`Server`]: what a connection to one server needs, its address, TLS and login. Servers that
+//! Sentinel or a cluster names have the TLS and the login of the configured one.
 
 use std::fmt;
 use std::path::PathBuf;

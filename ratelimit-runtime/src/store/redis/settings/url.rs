@@ -57,20 +57,8 @@ pub(crate) fn settings(url: &str) -> Result<StoreSettings, StoreError> {
     };
     let parts = |form| Parts::new(form, tls.clone(), rest);
     match (base, kind) {
-        ("redis" | "rediss" | "valkey" | "valkeys", "") => {
-            let parts = parts(&STANDALONE)?;
-            Ok(StoreSettings::new(
-                parts.server("redis", parts.place)?,
-                Deployment::Standalone,
-            ))
-        }
-        ("unix", "") | ("redis" | "valkey", "unix") => {
-            let parts = parts(&UNIX)?;
-            Ok(StoreSettings::new(
-                parts.server("unix", parts.place)?,
-                Deployment::Standalone,
-            ))
-        }
+        ("redis" | "rediss" | "valkey" | "valkeys", "") => parts(&STANDALONE)?.standalone("redis"),
+        ("unix", "") | ("redis" | "valkey", "unix") => parts(&UNIX)?.standalone("unix"),
         ("redis" | "rediss" | "valkey" | "valkeys", "sentinel") => parts(&SENTINEL)?.sentinels(),
         ("redis" | "rediss" | "valkey" | "valkeys", "cluster") => parts(&CLUSTER)?.cluster(),
         _ => Err(StoreError::misconfigured(
@@ -217,6 +205,11 @@ impl<'a> Parts<'a> {
             return Err(self.form.malformed());
         }
         Ok(path.split('/').filter(|part| !part.is_empty()).collect())
+    }
+
+    fn standalone(self, scheme: &str) -> Result<StoreSettings, StoreError> {
+        let server = self.server(scheme, self.place)?;
+        Ok(StoreSettings::new(server, Deployment::Standalone))
     }
 
     fn sentinels(self) -> Result<StoreSettings, StoreError> {

@@ -25,15 +25,9 @@ impl Clock {
             used: false,
         };
         clock.health.set_timeout(TIMEOUT);
-        assert_eq!(
-            (clock.pass(0), clock.health.state()),
-            (vec![Action::Connect], LinkState::Connecting)
-        );
+        clock.passes(0, &[Action::Connect], LinkState::Connecting);
         clock.health.connected(clock.now);
-        assert_eq!(
-            (clock.pass(500), clock.health.state()),
-            (vec![], LinkState::Up)
-        );
+        clock.passes(500, &[], LinkState::Up);
         clock
     }
 
@@ -64,6 +58,13 @@ impl Clock {
         actions
     }
 
+    /// Lets milliseconds pass, after which these actions were taken, and this is the state.
+    #[track_caller]
+    fn passes(&mut self, millis: u64, actions: &[Action], state: LinkState) {
+        let passed = (self.pass(millis), self.health.state());
+        assert_eq!(passed, (actions.to_vec(), state));
+    }
+
     /// The pause until the next attempt, which begins.
     fn pause(&mut self) -> Duration {
         let since = self.now;
@@ -84,15 +85,9 @@ fn calls_wait_for_the_first_attempt_to_connect_alone() {
         (clock.health.state(), clock.pause()),
         (LinkState::Connecting, Duration::ZERO)
     );
-    assert_eq!(
-        (clock.pass(99), clock.health.state()),
-        (vec![], LinkState::Connecting)
-    );
-    assert_eq!(
-        (clock.pass(1), clock.health.state()),
-        (vec![], LinkState::Down),
-        "one attempt at a time"
-    );
+    clock.passes(99, &[], LinkState::Connecting);
+    // One attempt at a time.
+    clock.passes(1, &[], LinkState::Down);
     for longest in [25, 50, 100, 200, 400, 800, 1_000, 1_000] {
         clock.health.ended(clock.now);
         let pause = clock.pause();
@@ -103,10 +98,7 @@ fn calls_wait_for_the_first_attempt_to_connect_alone() {
         assert_eq!(clock.health.state(), LinkState::Down);
     }
     clock.health.connected(clock.now);
-    assert_eq!(
-        (clock.pass(10), clock.health.state()),
-        (vec![], LinkState::Up)
-    );
+    clock.passes(10, &[], LinkState::Up);
     // A connection that ends at once is made again with the next pause, and not waited for.
     clock.health.ended(clock.now);
     assert!(clock.health.state() == LinkState::Down && clock.pause() >= ms(500));
@@ -118,25 +110,13 @@ fn an_unanswered_ping_makes_a_server_slow_then_down() {
     clock.health.doubted(clock.now);
     assert_eq!(clock.pass(50), [Action::Ping]);
     clock.health.doubted(clock.now);
-    assert_eq!(
-        (clock.pass(49), clock.health.state()),
-        (vec![], LinkState::Up),
-        "it has its time"
-    );
+    // It has its time.
+    clock.passes(49, &[], LinkState::Up);
     clock.health.answered(clock.now);
-    assert_eq!(
-        (clock.pass(800), clock.health.state()),
-        (vec![], LinkState::Up)
-    );
+    clock.passes(800, &[], LinkState::Up);
     clock.health.doubted(clock.now);
-    assert_eq!(
-        (clock.pass(99), clock.health.state()),
-        (vec![Action::Ping], LinkState::Up)
-    );
-    assert_eq!(
-        (clock.pass(1), clock.health.state()),
-        (vec![], LinkState::Slow)
-    );
+    clock.passes(99, &[Action::Ping], LinkState::Up);
+    clock.passes(1, &[], LinkState::Slow);
     clock.pass(50);
     clock.health.answered(clock.now);
     assert_eq!(
@@ -146,10 +126,7 @@ fn an_unanswered_ping_makes_a_server_slow_then_down() {
     );
     // Other replies keep the connection.
     clock.last_reply = clock.now;
-    assert_eq!(
-        (clock.pass(1_999), clock.health.state()),
-        (vec![], LinkState::Slow)
-    );
+    clock.passes(1_999, &[], LinkState::Slow);
     assert_eq!(clock.pass(1), [Action::HangUp]);
     clock.health.ended(clock.now);
     assert_eq!(
@@ -172,12 +149,6 @@ fn a_connection_in_use_is_pinged_each_second_and_an_idle_one_never() {
         (vec![], vec![Action::Ping])
     );
     // It has the time of a call that waits in vain and of the PING behind it.
-    assert_eq!(
-        (clock.pass(199), clock.health.state()),
-        (vec![], LinkState::Up)
-    );
-    assert_eq!(
-        (clock.pass(1), clock.health.state()),
-        (vec![], LinkState::Slow)
-    );
+    clock.passes(199, &[], LinkState::Up);
+    clock.passes(1, &[], LinkState::Slow);
 }

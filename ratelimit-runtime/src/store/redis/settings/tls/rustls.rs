@@ -1,4 +1,6 @@
-//! [`Tls`]: the trusted authorities, and the client's certificate.
+//! [`Tls`]: the trusted authorities, and the client's certificate. PEM files are read when they are
+//! set, so that a mistake in one is an error of the constructor; those of the platform, which takes
+//! long, at the first connection.
 
 use std::io;
 use std::sync::Arc;
@@ -15,7 +17,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use crate::error::StoreError;
 
 /// The trusted authorities, and the client's certificate.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct Tls {
     /// The trusted authorities; `None` for those of the platform.
     authorities: Option<Arc<RootCertStore>>,
@@ -31,11 +33,7 @@ pub(crate) struct Tls {
     reason = "without the feature there is none"
 )]
 pub(crate) fn platform() -> Option<Tls> {
-    Some(Tls {
-        authorities: None,
-        identity: None,
-        config: Arc::default(),
-    })
+    Some(Tls::default())
 }
 
 const NO_PROVIDER: &str = "rustls has no crypto provider, or several: let the program depend on \
