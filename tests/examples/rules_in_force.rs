@@ -220,8 +220,8 @@ fn find_shows_a_value_under_each_rule_and_says_which_it_leaves_out() {
             "  log in: its key ip:<ip> takes an IP address\n",
             "  ping: it has no key: all callers share one bucket\n",
             "  report (policy report): its key <tenant> takes a whole number\n",
-            "  search: its key has 2 values, <tenant>/<user>: `ratelimit-admin list` has its \
-             keys\n",
+            "  search: its key has 2 values, <tenant>/<user>: `ratelimit-admin list` has \
+             its keys\n",
         ],
     );
     contains_all(
