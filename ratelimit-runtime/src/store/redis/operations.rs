@@ -100,8 +100,12 @@ impl RedisStore {
         let is_away = || self.is_away(&request);
         // If the units are too few, it asks.
         let may_wait = || self.may_wait(&request, 2);
-        if let Some(admission) = self.known.spend_in_turn(&request, may_wait).await {
-            return Ok(admission);
+        if self.known.has_grant(&request) {
+            // Callers that are admitted again and again wait for nothing else.
+            pace::give_way().await;
+            if let Some(admission) = self.known.spend_in_turn(&request, may_wait).await {
+                return Ok(admission);
+            }
         }
         let lookup = match self.known.look_up(&request, is_away) {
             Ok(refusal) => return Ok(refusal),

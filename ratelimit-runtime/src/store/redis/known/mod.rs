@@ -37,7 +37,7 @@ use self::moment::{Moment, micros};
 use self::refusals::{Miss, Refusals};
 use crate::clock::Clock;
 use crate::clock::of_tokio::TokioClock;
-use crate::pace::{self, READY_TASKS_RUN};
+use crate::pace::READY_TASKS_RUN;
 use crate::store::redis::settings::epochs::Epochs;
 use crate::store::{Request, Verdict};
 
@@ -220,6 +220,12 @@ impl Known {
         }
     }
 
+    /// `true` if a grant has, or may get, units for the request.
+    pub(crate) fn has_grant(&self, request: &Request<'_>) -> bool {
+        let grants = self.grants.get();
+        grants.is_some_and(|grants| grants.of(request).is_some())
+    }
+
     /// The admission of a request by units taken ahead. Units on their way are awaited, which takes
     /// no longer than asking, as often as the caller `may_wait`.
     pub(crate) async fn spend_in_turn(
@@ -231,8 +237,6 @@ impl Known {
         // Where one is used up meanwhile, another caller may be fetching the next one.
         for _ in 0..=MOST_GRANTS {
             let (grant, is_waited_for) = grants.of(request)?;
-            // Callers that are admitted again and again wait for nothing else.
-            pace::give_way().await;
             if is_waited_for {
                 // Those who were woken are ready: behind them.
                 READY_TASKS_RUN.pass().await;
