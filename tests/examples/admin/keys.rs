@@ -389,7 +389,7 @@ fn a_key_is_reset_while_another_master_of_its_cluster_is_away() {
         let stored = format!("rl1:sw-3600s:login:<{user}>");
         cluster.owner_of_key(stored.as_bytes()) == master
     };
-    let [near, away] = [1, 0].map(|master| (0..).find(|user| is_on(&user, master)).unwrap());
+    let [near, away] = [1, 0].map(|master| (0..1_000).find(|user| is_on(&user, master)).unwrap());
     let rule = Rule::new("login", Limit::per_hour(5));
     let keys = [near, away].map(|user| Key::of(&user));
     charge(strict().redis(&cluster.url()), &rule, &keys);

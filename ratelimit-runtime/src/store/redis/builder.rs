@@ -62,8 +62,8 @@ impl RedisStore {
         E: fmt::Display,
     {
         self.server_mut().login.provider = Some(Arc::new(move || {
-            let provided = provider();
-            Box::pin(async { provided.await.map_err(|error| format!("{error:#}")) })
+            let login = provider();
+            Box::pin(async { login.await.map_err(|error| format!("{error:#}")) })
         }));
         self
     }
