@@ -1,6 +1,7 @@
 //! The operations of a [`RedisStore`]. Each is carried out by the route that its request takes
 //! (script, transactions or redis-cell), on the client of the caller's runtime.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -44,9 +45,11 @@ impl RedisStore {
     }
 
     /// The key on the server, by which its slot is found.
-    fn stored_key(&self, request: &Request<'_>) -> Vec<u8> {
-        self.route(request)
-            .map_or_else(|_| request.key().to_vec(), |route| route.key(request))
+    fn stored_key<'r>(&self, request: &Request<'r>) -> Cow<'r, [u8]> {
+        match self.route(request) {
+            Ok(route) if route != Route::Script => route.key(request).into(),
+            _ => request.key().into(),
+        }
     }
 
     /// `true` if the keys are in one slot, and so on one server at any time.
