@@ -56,6 +56,8 @@ impl Fetch {
         };
         let _ = pace::timeout(lasts, spending).await;
         grants.end(grant);
+        // A call that found too few units has ended it, and asks first, as does what it takes ahead.
+        pace::READY_TASKS_RUN.pass().await;
         let left = grant.left();
         let mut given_back = 0;
         if let Some(granted) = grant.owed(grants.now(&grant.of.key).epoch) {
