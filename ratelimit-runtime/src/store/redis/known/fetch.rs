@@ -56,7 +56,7 @@ impl Fetch {
         };
         let _ = pace::timeout(lasts, spending).await;
         grants.end(grant);
-        // A call that found too few units has ended it, and asks first, as does what it takes ahead.
+        // A call that found too few units has ended it, asks, and takes ahead: both first.
         pace::READY_TASKS_RUN.pass().await;
         let left = grant.left();
         let mut given_back = 0;
