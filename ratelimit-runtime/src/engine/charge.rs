@@ -230,7 +230,7 @@ impl OpenCharge {
         };
         let settlements = &self.part.engine.settlements;
         let room = self.room.take();
-        self.room = room.or_else(|| settlements.try_room());
+        self.room = room.or_else(|| settlements.try_room(1));
         if self.room.is_none() {
             self.error = failed("too many charges are being settled");
             return;

@@ -11,8 +11,8 @@
 //! servers bear, charges that are late and undone would be most of it. A charge that is answered
 //! after the deadline is released, since the caller has had another answer by then.
 
-use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasher as _;
 use std::time::Duration;
 
@@ -213,13 +213,22 @@ async fn charge<'a>(
 /// stacks must not cause an outage of its own. A stack that waits holds none of it, because a
 /// settlement that finds no room is given up.
 async fn rooms(parts: &[At<'_>], time: Time) -> Result<Vec<OwnedSemaphorePermit>, StoreError> {
+    let mut many = BTreeMap::new();
+    for (_, part) in parts {
+        let of_engine = many.entry(part.engine.id);
+        of_engine.or_insert((&part.engine.settlements, 0)).1 += 1;
+    }
     let (mut pauses, mut is_full) = (PAUSES, false);
     while !time.is_over() {
-        let rooms = parts
+        // All of a limiter in one step.
+        let rooms = many
             .iter()
-            .map(|(_, part)| part.engine.settlements.try_room());
-        if let Some(rooms) = rooms.collect::<Option<Vec<_>>>() {
-            return Ok(rooms);
+            .map(|(id, (settlements, many))| Some((*id, settlements.try_room(*many)?)));
+        if let Some(mut rooms) = rooms.collect::<Option<BTreeMap<_, _>>>() {
+            let one = |(_, part): &At<'_>| rooms.get_mut(&part.engine.id)?.split(1);
+            let each: Vec<_> = parts.iter().filter_map(one).collect();
+            debug_assert_eq!(each.len(), parts.len(), "each charge has room");
+            return Ok(each);
         }
         is_full = true;
         if pace::can_wait().is_err() {

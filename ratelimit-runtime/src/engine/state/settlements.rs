@@ -40,8 +40,8 @@ impl Settlements {
         self.open.subscribe()
     }
 
-    /// Room for one more settlement, if there is any.
-    pub(in crate::engine) fn try_room(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.room).try_acquire_owned().ok()
+    /// Room for `many` more settlements, if there is as much.
+    pub(in crate::engine) fn try_room(&self, many: u32) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.room).try_acquire_many_owned(many).ok()
     }
 }
