@@ -402,14 +402,11 @@ impl Target {
             let is_in_clear = service.secret.is_none() && !lookup::is_digest(key.as_bytes());
             let is_new = change.takes_the_name_as_it_is() || bucket.global;
             if change.name() == "block" && !is_new && is_in_clear {
-                let known = match in_force(service).await {
-                    Err(Failure::Limiter(RateLimitError::Misconfigured(_))) => Vec::new(),
-                    rules => rules?.rules,
-                };
                 let name = &bucket.rule.name;
-                if known
+                if known(name, service)
+                    .await?
                     .iter()
-                    .any(|rule| rule.name == *name && rule.is_hashed())
+                    .any(RuleInForce::is_hashed)
                 {
                     let name = printable::escaped(name);
                     return Err(Failure::Arguments(format!("{name}: {}", lookup::hashed())));
