@@ -1,8 +1,9 @@
 //! [`Batcher`]: group commit on a link: the callers that wait for each key, and calls in flight.
 //!
-//! - A caller that finds the link idle begins an [`OpenCall`] and sends by itself, without a task
-//!   in between. All other callers wait in the [`queue`], and a task sends the next [`batch`],
-//!   which carries them. Both send and read by `send_all`.
+//! - A caller that finds no more than a few others in flight begins an [`OpenCall`] and sends by
+//!   itself, without a task in between; how many are a few, [`traffic`] and [`trial`] say. All
+//!   other callers wait in the [`queue`], and a task sends the next [`batch`], which carries them.
+//!   Both send and read by `send_all`.
 //! - A batch carries at most half of all callers, and no two are written at once: while the server
 //!   decides one, this process reads and writes the other.
 //! - At its timeout a caller is dropped. If it is queued, it is not sent. If it has sent by itself,
@@ -16,6 +17,7 @@ mod caller;
 mod queue;
 mod sending;
 mod traffic;
+mod trial;
 
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -26,7 +28,7 @@ use tokio::sync::{Notify, oneshot, watch};
 
 use self::caller::{Caller, Departure, Replies};
 use self::sending::OpenCall;
-use self::traffic::{Traffic, few_callers};
+use self::traffic::Traffic;
 use super::errors;
 use super::link::{Link, LinkStatus, Lost, Published};
 use super::scripts::KeyQuestion;
@@ -132,6 +134,7 @@ impl Batcher {
             LinkStatus::Up(connection) if until.is_some() && state.is_for_few(&connection) => {
                 let now = Instant::now();
                 if !connection.is_unread(now) {
+                    state.count(&connection);
                     let call = OpenCall::begin(traffic, &mut state, None, connection, now);
                     return Ok(Accepted::Alone(call));
                 }
@@ -144,6 +147,7 @@ impl Batcher {
             }
             LinkStatus::Slow(_, why) | LinkStatus::Down(why) => return Err(why.into()),
             LinkStatus::Up(connection) => {
+                state.count(&connection);
                 on = is_bound.then_some(connection.began);
                 if state.may_send(&connection) {
                     traffic.wake.notify_one();
@@ -188,15 +192,14 @@ impl Batcher {
                 return false;
             }
         };
-        let half = (state.queue.callers() + state.callers).div_ceil(2);
+        let share = state.share();
         let now = Instant::now();
         let at = Departure {
             now,
             began: connection.began,
         };
-        let batch = state.queue.take(half, self.slot_of, at);
+        let batch = state.queue.take(share, self.slot_of, at);
         if !batch.calls.is_empty() {
-            state.is_busy = batch.callers >= few_callers(&connection);
             let call = OpenCall::begin(traffic, &mut state, Some(batch.callers), connection, now);
             drop(state);
             traffic.runtime.spawn(call.send_queued(batch.calls));

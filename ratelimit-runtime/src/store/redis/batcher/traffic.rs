@@ -2,19 +2,16 @@
 //! either sends by itself, or waits to share a call.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 use super::batch::MAX_QUESTIONS;
 use super::queue::Queue;
+use super::trial::{SEVERAL, SendTrial};
 use crate::store::redis::link::{Connection, Link};
 
-/// While fewer callers than this wait for replies, each sends by itself.
-const FEW_CALLERS: usize = 8;
-/// [`FEW_CALLERS`] for a server that is [near](Connection::is_near). *Measured*: with 4 in place of
-/// 8, 8 callers made 1.0 to 1.2 times as many decisions a second, 4 as many to 1.1 times.
-const FEW_CALLERS_NEAR: usize = 4;
 /// The most calls in flight.
 const MAX_CALLS: usize = 64;
 
@@ -34,20 +31,37 @@ pub(super) struct State {
     pub(super) in_flight: usize,
     /// The number of callers that wait for a reply, including those that sent by themselves.
     pub(super) callers: usize,
-    /// `true` if the last call from the queue carried more than a few callers. Their questions
-    /// share calls, also their next ones.
-    pub(super) is_busy: bool,
+    /// `true` if there were many callers at the last call from the queue. Their questions share
+    /// calls, also their next ones.
+    is_busy: bool,
+    trial: SendTrial,
 }
 
 impl State {
-    /// `true` if the next caller sends by itself.
+    /// `true` if the next caller sends by itself. Many share calls, which cost both sides more than
+    /// a question in them; for a few, to wait for others takes longer than that saves.
     pub(super) fn is_for_few(&self, connection: &Connection) -> bool {
-        let few = if self.is_busy {
-            1
-        } else {
-            few_callers(connection)
+        let few = match self.is_busy {
+            true => 1,
+            false if connection.is_near() && !self.trial.by_themselves => *SEVERAL.start() - 1,
+            false => *SEVERAL.end() + 1,
         };
         self.queue.is_empty() && self.callers < few
+    }
+
+    /// Counts a caller that is about to wait.
+    pub(super) fn count(&mut self, connection: &Connection) {
+        let callers = self.queue.callers() + self.callers + 1;
+        if connection.is_near() && self.trial.count(callers, Instant::now) {
+            connection.gather(!self.trial.by_themselves);
+        }
+    }
+
+    /// Judges whether callers are many, and returns how many the next call may carry: half.
+    pub(super) fn share(&mut self) -> usize {
+        let callers = self.queue.callers() + self.callers;
+        self.is_busy = callers > *SEVERAL.end();
+        callers.div_ceil(2)
     }
 
     /// `true` if a call from the queue may be sent. A full call gains nothing by waiting.
@@ -85,13 +99,5 @@ impl Traffic {
     pub(super) fn callers(&self) -> (usize, usize) {
         let state = self.state();
         (state.queue.callers(), state.callers)
-    }
-}
-
-pub(super) fn few_callers(connection: &Connection) -> usize {
-    if connection.is_near() {
-        FEW_CALLERS_NEAR
-    } else {
-        FEW_CALLERS
     }
 }

@@ -28,9 +28,10 @@ const CHANNEL: usize = 128;
 /// The microseconds of round trip for which one more call is kept in flight.
 const PER_CALL: u32 = 250;
 /// The round trip, in microseconds, below which a server on this machine is near. Then the kernel
-/// holds back writes until the reply to the write before (`TCP_NODELAY` is off): waking the server
-/// takes longer than the way to it. *Measured*: 2 and 4 callers made 1.1 to 1.2 times as many
-/// decisions a second, 16 and 32 1.3 to 1.5 times; further away, each would wait twice as long.
+/// may hold back writes until the reply to the write before (`TCP_NODELAY` is off): waking the
+/// server takes longer than the way to it. *Measured*: 2 and 4 callers made 1.1 to 1.2 times as
+/// many decisions a second, 16 and 32 1.3 to 1.5 times; further away, each would wait twice as
+/// long.
 const NEAR: u32 = 200;
 /// The number of further connections.
 const OTHERS: usize = 8;
@@ -55,6 +56,8 @@ pub(crate) struct Connection {
     /// The socket, if the server is on this machine. The driver owns it, and closes it with the
     /// stream.
     socket: Option<Weak<Socket>>,
+    /// `true` if the kernel holds back writes.
+    gathers: AtomicBool,
     open: watch::Receiver<()>,
     /// The reason why this side ended it.
     cause: OnceLock<StoreError>,
@@ -108,6 +111,7 @@ impl Connection {
             redis,
             driver: driver.abort_handle(),
             socket,
+            gathers: AtomicBool::new(false),
             open,
             cause: OnceLock::new(),
             server: Arc::clone(server),
@@ -151,9 +155,21 @@ impl Connection {
         }
     }
 
-    /// `true` if writes wait for the reply to those before, and so wake the server together.
+    /// `true` if the server is on this machine, and answers soon.
     pub(crate) fn is_near(&self) -> bool {
         self.socket.is_some() && self.round_trip.load(Relaxed) < NEAR
+    }
+
+    /// On a near server, lets writes wait for the reply to those before, so that they wake it
+    /// together; or not.
+    pub(crate) fn gather(&self, gathers: bool) {
+        if self.is_near()
+            && self.gathers.swap(gathers, Relaxed) != gathers
+            && let Some(socket) = self.socket.as_ref().and_then(Weak::upgrade)
+        {
+            // If that fails, calls take longer.
+            let _ = socket.set_tcp_nodelay(!gathers);
+        }
     }
 
     fn micros(&self, at: Instant) -> u64 {
@@ -228,12 +244,8 @@ impl Connection {
         self.last_reply.store(now, Relaxed);
         let took = u32::try_from(now.saturating_sub(sent)).unwrap_or(u32::MAX);
         let before = self.round_trip.fetch_min(took, Relaxed);
-        if took < NEAR
-            && NEAR <= before
-            && let Some(socket) = self.socket.as_ref().and_then(Weak::upgrade)
-        {
-            // If that fails, calls take longer.
-            let _ = socket.set_tcp_nodelay(false);
+        if took < NEAR && NEAR <= before {
+            self.gather(true);
         }
     }
 
