@@ -84,7 +84,7 @@ impl Program {
             })
     }
 
-    /// The arguments of the process. Ends it where they are wrong, or ask for help.
+    /// The arguments of the process. Ends the process if they are wrong or ask for help.
     pub(crate) fn of_process() -> Self {
         let mut command = Self::arguments();
         let matches = command.get_matches_mut();
@@ -363,12 +363,12 @@ impl RuleArgs {
         })
     }
 
-    /// Whether the limits are those that a limiter has written of a policy, without its overrides.
+    /// `true` if the limits are a policy's as a limiter has written it, without its overrides.
     pub(crate) fn is_without_overrides(&self) -> bool {
         self.policy.is_some() && self.policies.is_none()
     }
 
-    /// Says all of the name of a rule that was named by its last part. The policy keeps its name.
+    /// Replaces a name given by its last part by the whole name. The policy keeps the given one.
     pub(crate) fn name_is(&mut self, name: String) {
         let given = std::mem::replace(&mut self.name, name);
         if self.policies.is_some() {
@@ -446,8 +446,8 @@ fn network(text: &str) -> Option<&str> {
 }
 
 impl Bucket {
-    /// The same with the name and limits that a limiter has written, and the key that its template
-    /// makes of a value.
+    /// The bucket with the name and limits that a limiter has written, and the key that the rule's
+    /// template makes of a value.
     pub(crate) fn known_as(
         &self,
         rules: &InForce,
@@ -467,7 +467,7 @@ impl Bucket {
         ))
     }
 
-    /// Why a key of which Redis holds nothing is a mistake, if it is one.
+    /// The reason why no call can have this key; `None` if one can.
     pub(crate) fn mistake(&self) -> Option<String> {
         let text = unescaped(self.key.as_deref()?);
         network(&text).map(|network| {

@@ -24,7 +24,7 @@ pub(crate) fn unescaped(text: &str) -> String {
     out
 }
 
-/// The same JSON with escapes for the characters that would control a terminal.
+/// Escapes the characters in JSON that would control a terminal.
 pub(crate) fn in_json(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {

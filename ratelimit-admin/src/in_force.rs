@@ -37,7 +37,7 @@ pub(crate) struct RuleInForce {
     pub(crate) name: String,
     #[serde(flatten)]
     pub(crate) line: Line,
-    /// Its limits; `None` where only calls in flight are limited.
+    /// The limits; `None` where only calls in flight are limited.
     #[serde(skip)]
     pub(crate) policy: Option<Policy>,
     /// Why a store without scripts cannot keep it: a service with scripts has written it.
@@ -156,7 +156,7 @@ impl RuleInForce {
         })
     }
 
-    /// How many days ago it was written.
+    /// The number of days since the line was written.
     pub(crate) fn days(&self) -> u64 {
         let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
         (since.as_secs() / 86_400).saturating_sub(self.line.day)
@@ -182,7 +182,7 @@ impl RuleInForce {
         self.unsupported.clone().map_or(Ok(()), Err)
     }
 
-    /// Its limits, or the reason why no key of it can be looked at.
+    /// The limits, or the reason why the rule's keys cannot be looked at.
     pub(crate) fn limits(&self) -> Result<&Policy, String> {
         self.supported()?;
         let policy = self
@@ -214,7 +214,7 @@ fn policy_of(line: &Line) -> Result<Policy, String> {
 }
 
 impl InForce {
-    /// None, for this reason.
+    /// No rules; `why` is reported as the reason.
     pub(crate) fn unread(prefix: &str, why: &StoreError) -> Self {
         let why =
             format!("what limiters have written under the prefix {prefix:?} is left out: {why}");
@@ -229,7 +229,7 @@ impl InForce {
         self.rules.iter().filter(|rule| rule.name == name).count() > 1
     }
 
-    /// Leaves out all rules but those of this name, or of the only name that ends so.
+    /// Keeps the rule of this name, or the only rule whose name ends in it.
     pub(crate) fn keep_only(&mut self, name: &str) -> Result<(), String> {
         let unknown = || self.unknown(name, "`list RULE --limits …` lists the keys of another");
         let full = self.known_name(name)?.ok_or_else(unknown)?.to_owned();
@@ -237,8 +237,8 @@ impl InForce {
         Ok(())
     }
 
-    /// The rule of this name, or of the only name that ends so; of this policy, if each call says
-    /// its own.
+    /// The rule of this name, or the only rule whose name ends in it. `policy` is required if the
+    /// name has several policies.
     pub(crate) fn rule(&self, name: &str, policy: Option<&str>) -> Result<&RuleInForce, String> {
         let full = self.full_name(name)?;
         let of_name = || self.rules.iter().filter(|rule| rule.name == full);
@@ -266,7 +266,7 @@ impl InForce {
         self.rules.iter().map(|rule| rule.name.as_str()).collect()
     }
 
-    /// The name itself, or the only one that ends so; `None` if there is none.
+    /// The full name of a rule given by its name or the last part; `None` if no rule has it.
     pub(crate) fn known_name<'n>(&'n self, name: &'n str) -> Result<Option<&'n str>, String> {
         let all = self.names();
         if all.contains(name) {

@@ -1,5 +1,5 @@
-//! What support asks: `find`, the state of a value under each rule, and `top`, the keys that are
-//! refused now.
+//! The lookups of support: `find`, the state of a value under each rule, and `top`, the keys that
+//! are refused now.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ use crate::rules::{KeysOfRule, Unread};
 #[derive(Serialize)]
 pub(crate) struct Found {
     rules: Vec<FoundRule>,
-    /// Whether limits are those of policies, without their overrides.
+    /// `true` if the limits are those of policies, without their overrides.
     #[serde(
         rename = "without_overrides",
         skip_serializing_if = "std::ops::Not::not"
@@ -55,14 +55,14 @@ struct LeftOut {
 #[derive(Serialize)]
 pub(crate) struct Top {
     keys: Vec<Standing>,
-    /// How many rules Redis knows.
+    /// The number of rules that Redis knows.
     #[serde(skip)]
     rules: usize,
-    /// How many keys were looked at.
+    /// The number of keys looked at.
     looked_at: usize,
-    /// `true` if these are all.
+    /// `true` if all keys of the rules were looked at.
     complete: bool,
-    /// Whether limits are those of policies, without their overrides.
+    /// `true` if the limits are those of policies, without their overrides.
     #[serde(
         rename = "without_overrides",
         skip_serializing_if = "std::ops::Not::not"
@@ -74,7 +74,7 @@ pub(crate) struct Top {
     unread: Unread,
 }
 
-/// The rule as one that a limiter asks by its policy of this number.
+/// The rule for the program's limiter, whose policy of this number has the limits.
 fn asked(rule: &RuleInForce, number: usize) -> Rule {
     let any = Limit::per_second(1);
     Rule::named(rule.name.as_str(), any).with_policy_named(policy_name(number))
@@ -85,7 +85,7 @@ pub(crate) fn policy_name(number: usize) -> String {
     format!("{number}")
 }
 
-/// The key that the value is under a rule, or the reason why it is none.
+/// The rule's key for the value, or the reason why the value makes none.
 fn rendered(rule: &RuleInForce, value: &str) -> Result<Key, String> {
     let template = match rule.line.key.as_deref() {
         None => return Err("its key is not known: give the rule `with_template`".to_owned()),
@@ -121,8 +121,8 @@ fn rendered(rule: &RuleInForce, value: &str) -> Result<Key, String> {
     Ok(key.finish())
 }
 
-/// A text as the last methods of a placeholder spell it: `email.trim().to_lowercase()`. What is
-/// spelt so already stays the same.
+/// Applies the last methods of a placeholder, such as `email.trim().to_lowercase()`, to a text.
+/// Applying them again changes nothing.
 fn spelt(placeholder: &str, text: &str) -> String {
     let spelling = |method: &str| -> Option<fn(&str) -> String> {
         Some(match method.trim() {
@@ -139,10 +139,10 @@ fn spelt(placeholder: &str, text: &str) -> String {
     last.iter().rev().fold(text.to_owned(), spell)
 }
 
-/// What is said where a key in clear would be one that no call has.
+/// The message for a key in clear, which no call of the rule has.
 const HASHED: &str = "its keys are hashed: say the --secret of the service";
 
-/// The same where a digest would do.
+/// The message where the command also takes a digest.
 pub(crate) fn hashed() -> String {
     format!("{HASHED}, or the key as `list` prints it")
 }
@@ -152,8 +152,8 @@ pub(crate) fn is_digest(key: &[u8]) -> bool {
     key.len() == 33 && key.starts_with(b"#")
 }
 
-/// The key that a value is by the template of a rule; `None` where the value alone says it: as it
-/// is rendered, or under a key of one text.
+/// The key that the rule's template makes of a value; `None` if the value itself is the rendered
+/// key, or the key is a single text.
 ///
 /// # Errors
 ///
@@ -200,7 +200,7 @@ pub(crate) fn key_of(
     }
 }
 
-/// The keys of a template, as rendered, without their values; `None` for text that is none.
+/// A template's rendered key with empty values; `None` if the template is damaged.
 fn shape(template: &str) -> Option<String> {
     let mut key = KeyBuilder::new();
     for (at, piece) in pieces(template)?.iter().enumerate() {
@@ -256,8 +256,8 @@ fn pieces(template: &str) -> Option<Vec<String>> {
     Some(pieces)
 }
 
-/// Looks at the value under each rule. `limiter` is made with the policies that are asked by; those
-/// of a file go before those that Redis knows.
+/// Looks at the value under each rule. `limiter` makes the limiter from the policies to ask by.
+/// Policies of a file replace those that Redis knows.
 pub(crate) async fn find<E: From<RateLimitError>>(
     in_force: InForce,
     value: &str,
@@ -329,7 +329,7 @@ pub(crate) async fn find<E: From<RateLimitError>>(
     })
 }
 
-/// The limits of a rule by a file of policies, if there is one and the rule has a policy.
+/// The limits of the rule's policy in the file, if there are both; else those `known`.
 fn of_file<'p>(
     rule: &RuleInForce,
     known: Option<&'p Policy>,
@@ -342,8 +342,8 @@ fn of_file<'p>(
     file.get(name).map(Some).ok_or_else(missing)
 }
 
-/// Looks at up to `max_keys` keys of these rules, and keeps those that are refused; those that wait
-/// longest come first.
+/// Looks at up to `max_keys` keys of these rules, and keeps the refused ones, the longest wait
+/// first.
 pub(crate) async fn top<E: From<RateLimitError>>(
     in_force: InForce,
     max_keys: usize,
@@ -403,25 +403,25 @@ pub(crate) async fn top<E: From<RateLimitError>>(
 }
 
 impl Top {
-    /// Whether all that Redis holds could be read.
+    /// `true` if everything on Redis could be read.
     pub(crate) fn is_whole(&self) -> bool {
         self.unread.is_empty() && self.skipped.is_empty()
     }
 }
 
 impl Found {
-    /// Whether all that Redis holds could be read.
+    /// `true` if everything on Redis could be read.
     pub(crate) fn is_whole(&self) -> bool {
         self.unread.is_empty() && self.skipped.is_empty()
     }
 }
 
-/// What is printed where limits are without the overrides of policies.
+/// The note printed where limits lack the overrides of their policies.
 pub(crate) const OVERRIDES: &str = "\na key with an override in its policy has another limit: see \
      `ratelimit-admin find VALUE --policies FILE`";
 
 impl FoundRule {
-    /// Whether nothing is counted or blocked.
+    /// `true` if nothing is counted, blocked or in flight.
     fn is_untouched(&self) -> bool {
         self.limits.as_ref().is_none_or(Standing::is_untouched) && self.in_flight.unwrap_or(0) == 0
     }

@@ -216,8 +216,8 @@ async fn in_force(service: &Service) -> Result<InForce, Failure> {
     Ok(in_force::read(&store(service)?, prefix, service.timeout).await?)
 }
 
-/// The rules of this name, or of the only one that ends so. None where Redis knows none, or an ACL
-/// forbids to read them.
+/// The rules of this name, or of the only name that ends in it. Empty if Redis knows none, or an
+/// ACL forbids reading them.
 async fn known(name: &str, service: &Service) -> Result<Vec<RuleInForce>, Failure> {
     let mut rules = match in_force(service).await {
         Err(Failure::Limiter(RateLimitError::Misconfigured(_))) => return Ok(Vec::new()),
@@ -504,7 +504,7 @@ impl From<RateLimitError> for Failure {
 }
 
 impl Failure {
-    /// Of a look at what a change has left.
+    /// Marks the failure of a look at a key after a change was made.
     fn behind_a_change(self) -> Self {
         match self {
             Self::Limiter(error) => Self::Change(error),

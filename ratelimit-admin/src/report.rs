@@ -27,7 +27,7 @@ pub(crate) enum Report {
     Found(Found),
     Top(Top),
     Outcome(Box<Outcome>),
-    /// Limits are those of a policy, without its overrides.
+    /// A report whose limits are a policy's, without the overrides.
     WithoutOverrides(Box<Self>),
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Standing {
     pub(crate) retry_after: Option<Duration>,
     #[serde(rename = "reset_after_seconds", serialize_with = "seconds")]
     reset_after: Duration,
-    /// Whether calls that are refused run.
+    /// `true` if refused calls run.
     #[serde(rename = "shadow", skip_serializing_if = "std::ops::Not::not")]
     is_in_shadow: bool,
 }
@@ -81,7 +81,7 @@ pub(crate) struct InFlightList {
     pub(crate) keys: Vec<CallsInFlight>,
     /// `true` if the list is complete.
     pub(crate) complete: bool,
-    /// Whether a limiter has written that it limits calls in flight.
+    /// `true` if a limiter has written that the rule limits calls in flight.
     #[serde(skip)]
     pub(crate) is_known: bool,
     /// Keys that could not be read.
@@ -121,7 +121,7 @@ struct RuleRow {
     #[serde(rename = "windows_seconds", serialize_with = "all_seconds")]
     windows: Vec<Window>,
     keys: u64,
-    /// As limiters apply it; several where each call says its policy.
+    /// The rule as limiters apply it; once for each policy if calls choose theirs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     in_force: Vec<RuleInForce>,
 }
@@ -225,7 +225,7 @@ impl RuleRow {
     }
 }
 
-/// What the keys of a rule have in common.
+/// The part that all keys of a rule have in common.
 pub(crate) fn keys_of(rule: &RuleInForce) -> RuleKeys {
     match &rule.policy {
         Some(policy) => RuleKeys::of(Some(&rule.prefix), &rule.name, policy),
@@ -316,7 +316,7 @@ impl Standing {
 }
 
 impl Report {
-    /// Says, if so, that the limits are those of a policy without its overrides.
+    /// Marks limits that are a policy's, without its overrides, if `is_so`.
     pub(crate) fn without_overrides(self, is_so: bool) -> Self {
         if is_so {
             Self::WithoutOverrides(Box::new(self))
@@ -506,7 +506,7 @@ fn hint(rule: &str, zone: Option<&str>) -> String {
     }
 }
 
-/// The width of a column of texts. Longer ones than a line holds move what stands behind them.
+/// The width of a column, at most 100: longer texts push the next columns aside.
 fn width(texts: impl Iterator<Item = String>) -> usize {
     let widths = texts.map(|text| text.chars().count());
     widths.max().unwrap_or_default().min(100)

@@ -12,11 +12,10 @@ use serde::Serialize;
 
 use crate::printable::escaped;
 
-/// The most rules that are counted, because another program may write keys that look like those of
-/// many more.
+/// The most rules that are counted: keys of another program may look like the keys of many more.
 const MAX_RULES: usize = 10_000;
 
-/// The pause before Redis is asked again that was not there.
+/// The pause before a Redis that could not be reached is asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(20);
 
 /// The most prefixes whose rules are read.
@@ -37,7 +36,7 @@ pub(crate) struct RuleKeys {
 }
 
 impl RuleKeys {
-    /// What the keys of a rule with these limits have in common.
+    /// The common part of the keys of a rule with these limits.
     pub(crate) fn of(prefix: Option<&str>, name: &str, policy: &Policy) -> Self {
         Self {
             prefix: prefix.unwrap_or_default().to_owned(),
@@ -61,7 +60,7 @@ pub(crate) enum Window {
 #[serde(transparent)]
 pub(crate) struct Unread {
     keys: BTreeSet<UnreadKey>,
-    /// How many more there are.
+    /// The number of further keys.
     #[serde(skip)]
     more: usize,
 }
@@ -72,7 +71,7 @@ struct UnreadKey {
     why: String,
 }
 
-/// The most of them that are named.
+/// The most unread keys that are named.
 const MAX_UNREAD: usize = 100;
 
 /// Why the name of a key cannot be read.
@@ -92,7 +91,7 @@ impl Unread {
         self.keys.is_empty()
     }
 
-    /// What a look at a key has found; nothing if another program has written the key.
+    /// The result of a look at a key; `None` if another program has written the key.
     pub(crate) fn unless_foreign<T>(
         &mut self,
         key: &str,
@@ -209,13 +208,13 @@ pub(crate) async fn keys_of(
     Ok((found.into_iter().take(max_keys).collect(), complete))
 }
 
-/// The keys of a Redis with this beginning, in pages; some of them perhaps more than once.
+/// Pages of the keys of a Redis that begin with `beginning`. A key may appear more than once.
 struct Pages<'a> {
     store: &'a RedisStore,
     beginning: &'a str,
     algorithm: Algorithm,
     timeout: Duration,
-    /// Where the next page is.
+    /// The cursor of the next page.
     from: Option<Vec<u8>>,
     is_at_end: bool,
 }
@@ -223,7 +222,7 @@ struct Pages<'a> {
 /// The name of a key on Redis.
 struct StoredKey {
     text: String,
-    /// Whether that is all of its bytes.
+    /// `true` if the whole key is UTF-8.
     is_text: bool,
 }
 
@@ -356,15 +355,15 @@ pub(crate) fn nearest<'n>(names: BTreeSet<&'n str>, name: &str) -> Vec<&'n str> 
     near
 }
 
-/// What the name of a key says.
+/// The meaning of a key's name.
 enum Name<'k> {
     /// The rule, and the rendered key.
     Key(RuleKeys, &'k str),
     /// The rules under this prefix.
     Rules(String),
-    /// Nothing, although it has the form of a limiter with this prefix.
+    /// An unreadable key in the form that a limiter with this prefix writes.
     Unread(String),
-    /// It is another program's.
+    /// A key of another program.
     Other,
 }
 

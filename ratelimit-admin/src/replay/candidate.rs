@@ -11,7 +11,7 @@ use ratelimit_runtime::{
 
 use crate::replay::log::Log;
 
-/// The settings that change what a call does, and not what the limits refuse.
+/// The settings that change what a call does, but not the limits' decision.
 const UNUSED: [&str; 7] = [
     "wait",
     "prefetch",
@@ -56,7 +56,7 @@ pub(crate) struct Outcome {
     pub(crate) refused_of_key: Vec<u64>,
     /// The longest `retry_after` of a refusal.
     pub(crate) longest_wait: Duration,
-    /// The number of refusals of requests whose cost is above what the rule ever admits.
+    /// The number of requests refused because their cost exceeds what the rule ever admits.
     pub(crate) too_heavy: u64,
 }
 

@@ -18,7 +18,7 @@ pub(crate) struct Log {
 pub(crate) struct Request {
     /// In microseconds since 1970.
     pub(crate) at: u64,
-    /// In microseconds behind `at`: when it is replayed.
+    /// The delay of the replay after `at`, in microseconds.
     pub(crate) after: u64,
     /// Index of the key.
     pub(crate) key: usize,
@@ -44,7 +44,7 @@ impl Log {
         });
     }
 
-    /// The next requests are those of another file.
+    /// Begins another file: its first request is not out of order.
     pub(crate) fn begin(&mut self) {
         self.last = 0;
     }

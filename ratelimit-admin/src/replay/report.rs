@@ -83,7 +83,7 @@ pub(crate) fn print(
     worst_hit(args, read, outcomes, out)
 }
 
-/// How the log was read, and what was left out.
+/// Writes how the log was read, and what was left out.
 fn notes(args: &Args, read: &Read<'_>, out: &mut impl Write) -> io::Result<()> {
     for taken in &read.taken {
         let samples = taken.shown(args.show_keys).join(", ");
@@ -244,7 +244,7 @@ pub(crate) fn percent(share: f64) -> String {
     }
 }
 
-/// The wait, rounded up; to whole seconds if it is longer than one.
+/// The wait, rounded up: above one second to whole seconds.
 pub(crate) fn wait(wait: Duration) -> String {
     let unit = if wait >= Duration::from_secs(1) {
         1_000_000

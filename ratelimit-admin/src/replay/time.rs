@@ -15,11 +15,11 @@ use jiff::fmt::strtime;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan as _};
 
-/// How times are written, where that is not guessed.
+/// The format of times, as the operator gives it.
 #[derive(Clone)]
 pub(crate) enum Form {
     Number(Unit),
-    /// As of `strftime`.
+    /// A format of `strftime`.
     Text(String),
 }
 
@@ -83,17 +83,17 @@ pub(crate) struct Time {
     pub(crate) without: Option<Part>,
 }
 
-/// What a time leaves out.
+/// A part that a time lacks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// It is taken for UTC.
+    /// The offset: the time is taken for UTC.
     Offset,
     Year,
     Date,
 }
 
-/// The time of a line. Without a year or a date it is the nearest to the `last` one, without that
-/// the last one before now.
+/// The time of a line. If it lacks the year or date, the moment nearest to `last` or, without
+/// `last`, the latest one before now.
 pub(crate) fn read(text: &str, form: Option<&Form>, last: Option<u64>) -> Result<Time, String> {
     let bare = text
         .strip_prefix('[')
@@ -162,7 +162,7 @@ fn zoned(text: &str) -> Option<Timestamp> {
     text.parse().or_else(|_| access()).ok()
 }
 
-/// A time as programs write it for readers, and what it leaves out.
+/// A time as programs write it for people, and the part that it lacks.
 fn civil(text: &str) -> Option<(Timestamp, Option<Part>)> {
     let text = with_point(text);
     let zones = ["", " %z", "%z", " %:z", " UTC", " GMT"];

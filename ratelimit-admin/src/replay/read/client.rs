@@ -8,14 +8,14 @@ use ratelimit_runtime::{Key, ParseError, TrustedProxies};
 /// Reads addresses as the service does: behind its proxies, and rendered as its keys.
 pub(super) struct Clients {
     proxies: TrustedProxies,
-    /// The same, which knows no client where no proxy names one.
+    /// The proxies in strict mode: if a proxy names no client, there is none.
     strict: TrustedProxies,
 }
 
 /// The key of a client.
 pub(super) struct Client {
     pub(super) key: String,
-    /// `true` if it is the key of a proxy, which names no client.
+    /// `true` if the key is a proxy's, because the proxy names no client.
     pub(super) is_proxy: bool,
 }
 
@@ -56,8 +56,7 @@ impl Clients {
 /// The most bytes of an address and its port.
 pub(super) const LONGEST_ADDRESS: usize = 50;
 
-/// The texts at the end of this one that may be an address and its port. Lines may have many
-/// thousand bytes, and few of them can be part of one.
+/// The ends of a text that may be an address and its port: few bytes, however long the line is.
 pub(super) fn ends(text: &str) -> impl Iterator<Item = &str> {
     let can_be = |(_, c): &(usize, char)| c.is_ascii_hexdigit() || ".:[]".contains(*c);
     let places = text.char_indices().rev().take(LONGEST_ADDRESS);

@@ -22,7 +22,7 @@ pub(super) struct Columns {
     has_header: bool,
 }
 
-/// What stands between the cells of CSV.
+/// The separators of CSV cells.
 const SEPARATORS: [char; 3] = [',', ';', '\t'];
 
 impl Columns {

@@ -49,7 +49,7 @@ pub(super) const TIMES: &[&str] = &[
 /// The fields with the day and the time of the day.
 const DAY_AND_TIME: [&str; 2] = ["date", "time"];
 
-/// To the client's address. Those that a proxy has made out come before that of the connection.
+/// The names of the client's address. Addresses that a proxy has found precede the connection's.
 const ADDRESSES: &[&str] = &[
     "address",
     "client_ip",
@@ -78,7 +78,7 @@ const ADDRESSES: &[&str] = &[
     "src",
 ];
 
-/// The objects in which logs have the fields of a request.
+/// The JSON objects, by path, that hold the fields of a request.
 const OBJECTS: &[&str] = &[
     "",
     "request.",
@@ -147,18 +147,18 @@ const STATUSES: &[&str] = &[
 /// The names of the fields that a log is read by.
 pub(super) struct Fields<'a> {
     pub(super) time: String,
-    /// Whether the time is that of [`DAY_AND_TIME`].
+    /// `true` if the time is in the two fields of [`DAY_AND_TIME`].
     is_in_two: bool,
     pub(super) key: String,
     kind: Kind,
     status: String,
-    /// The header in which proxies name the client, if it is a field of its own.
+    /// The header in which proxies name the client, if the log has it as a field.
     pub(super) forwarded: Option<String>,
-    /// The other fields that hold addresses, of other clients.
+    /// The fields with addresses of other clients.
     pub(super) others: Vec<String>,
     /// The fields that hold other times.
     pub(super) other_times: Vec<String>,
-    /// Which fields may be meant where no field of a known name holds the time, or the key.
+    /// The fields to suggest if none of a known name holds the time, or the key.
     instead: String,
     input: &'a Input,
 }
@@ -171,7 +171,7 @@ enum Kind {
     Address,
 }
 
-/// Which of these names most of the records have a value of; the first of those that are equal.
+/// The name under which most records have a fitting value; of equal ones the first.
 fn usual(names: &[String], records: &[&Record<'_>], fits: impl Fn(&str) -> bool) -> Option<String> {
     let counted = names.iter().map(|name| (count(name, records, &fits), name));
     // Of equal ones `max_by_key` takes the last.
@@ -179,7 +179,7 @@ fn usual(names: &[String], records: &[&Record<'_>], fits: impl Fn(&str) -> bool)
     (count > 0).then(|| name.clone())
 }
 
-/// How many of the records have a value of this name that fits.
+/// The number of records with a fitting value under this name.
 fn count(name: &str, records: &[&Record<'_>], fits: impl Fn(&str) -> bool) -> usize {
     let values = records
         .iter()
@@ -204,7 +204,7 @@ fn usual_address(records: &[&Record<'_>], clients: &Clients) -> Option<String> {
     frequent.next().map(|(_, name)| name)
 }
 
-/// The field of the key, and what it holds; `None` if none of these records has it.
+/// The field of the key and its kind; `None` if no record has it.
 fn key_of(records: &[&Record<'_>], input: &Input, clients: &Clients) -> (Option<String>, Kind) {
     let any = |_: &str| true;
     let Some(name) = &input.key_field else {
@@ -342,8 +342,8 @@ impl<'a> Fields<'a> {
         Ok(fields)
     }
 
-    /// The fields beside that of the key in which these records have addresses of other clients;
-    /// those that one in ten has. A version, such as 2.0.0.0, is none.
+    /// The fields, other than the key, in which at least a tenth of the records have the address of
+    /// another client. Versions such as 2.0.0.0 do not count.
     fn others(&self, records: &[&Record<'_>], clients: &Clients) -> Vec<String> {
         let is_known = |name: &str| {
             let known = [Some(&self.key), self.forwarded.as_ref()];
@@ -393,8 +393,8 @@ impl<'a> Fields<'a> {
             .collect()
     }
 
-    /// `true` if the keys are addresses: any of them in a field that is known for addresses, in
-    /// another more than nine of ten.
+    /// `true` if the keys are addresses: at least one in a field known for addresses, more than
+    /// nine tenths in any other field.
     fn are_addresses(&self, records: &[&Record<'_>], clients: &Clients) -> bool {
         let keys: Vec<_> = records
             .iter()
@@ -528,7 +528,7 @@ fn absent(records: &[&Record<'_>], input: &Input) -> Result<String, String> {
     }
 }
 
-/// The fields of these records that hold such values: `, one of a, b`; else all of them.
+/// The fields with fitting values, as text: `, one of a, b`; all fields if none fits.
 fn one_of(records: &[&Record<'_>], fits: impl Fn(&str) -> bool) -> String {
     let fields: Vec<_> = records.iter().flat_map(|record| record.fields()).collect();
     let that = |fits: &dyn Fn(&str) -> bool| {
@@ -552,7 +552,7 @@ fn one_of(records: &[&Record<'_>], fits: impl Fn(&str) -> bool) -> String {
     }
 }
 
-/// The time of a record that has the day in a field of its own.
+/// The time of a record that has day and time in two fields.
 fn day_and_time(record: &Record<'_>, input: &Input) -> Result<Option<String>, String> {
     let [day, time] = DAY_AND_TIME.map(|name| value(record, name));
     let joined = |(day, time)| match input.time_format {

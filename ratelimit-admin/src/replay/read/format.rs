@@ -11,17 +11,17 @@ use super::record::Record;
 use super::words::{self, Access, Place};
 use crate::replay::arguments::{Format, Input};
 
-/// What reads the lines of one log.
+/// Reads the lines of one log.
 pub(super) struct Reader {
     format: Format,
     columns: Columns,
-    /// What the operator says, in place of a format.
+    /// The operator's pattern, which replaces the format.
     pattern: Option<Pattern>,
-    /// Whether most lines begin with their JSON object: then no other line has one.
+    /// `true` if most lines begin with their JSON object: then only such lines are read.
     is_bare: bool,
-    /// Where a line of an access log has the client's address.
+    /// The place of the client's address in a line of an access log.
     pub(super) address: Option<Place>,
-    /// Whether its first text behind the request is the referer.
+    /// `true` if the first text after the request is the referer.
     has_referer: bool,
 }
 
@@ -190,7 +190,7 @@ pub(super) fn wrapper(lines: &[&str], input: &Input, clients: &Clients) -> Optio
     })
 }
 
-/// The line that another program has written into a field of this one, if it is an object.
+/// The line of another program that a field of this JSON object holds.
 pub(super) fn wrapped(line: &str) -> Option<String> {
     let mut texts = LINES.iter().map(|name| unwrapped(line, name));
     texts.find_map(Result::ok)

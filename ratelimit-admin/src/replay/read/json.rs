@@ -6,8 +6,8 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-/// An object; or the name that it, or an object in it, has twice: one of them may be what a client
-/// has sent.
+/// An object; or, as an error, a name that it or an object in it has twice: a client may have sent
+/// one of the two.
 pub(super) struct Object(pub(super) Result<Map<String, Value>, String>);
 
 impl<'de> Deserialize<'de> for Object {
@@ -22,7 +22,7 @@ impl<'de> Deserialize<'de> for Object {
     }
 }
 
-/// A value, and the first name that an object in it has twice.
+/// Reads a value, and keeps the first name that an object in it has twice.
 struct Distinct<'a> {
     twice: &'a mut Option<String>,
 }

@@ -33,7 +33,7 @@ const SAMPLE: usize = 100;
 /// The longest line that a pattern is suggested by, in bytes: a client may have made it long.
 const LONGEST_SAMPLE: usize = 4_096;
 
-/// How often a line is stored in a field of another at most, as by Docker and a collector.
+/// The most times that a line is wrapped in a field of another, as by Docker and a collector.
 const MOST_WRAPPERS: usize = 3;
 
 /// The requests of the logs, and the lines that could not be read.
@@ -42,13 +42,13 @@ pub(crate) struct Read<'a> {
     pub(crate) bad_lines: u64,
     /// The error of the first line that could not be read.
     pub(crate) first_bad: Option<String>,
-    /// What times leave out.
+    /// The parts that times lack.
     pub(crate) times_without: Vec<Part>,
     /// The logs that were named again, and are read once.
     pub(crate) repeated: Vec<String>,
     /// The fields that the keys were taken from, each once.
     pub(crate) taken: Vec<Taken>,
-    /// How to read a log of which nothing could be read.
+    /// The suggested options for a log of which no line could be read.
     suggested: Option<String>,
     input: &'a Input,
     clients: Clients,
@@ -58,13 +58,13 @@ pub(crate) struct Read<'a> {
 
 /// A field that keys were taken from.
 pub(crate) struct Taken {
-    /// Its name, and its place where it has one.
+    /// The name of the field and, in an access log, its place.
     pub(crate) field: String,
-    /// The header in which proxies name the client, if it is a field of its own.
+    /// The header in which proxies name the client, if the log has it as a field.
     pub(crate) forwarded: Option<String>,
-    /// The other fields that hold addresses of clients.
+    /// Further fields that hold addresses of clients.
     pub(crate) others: IndexSet<String>,
-    /// The field of the time, where other fields hold other times, and these.
+    /// The field of the time, and the fields with other times, if there are any.
     pub(crate) times: Option<(String, String)>,
     /// The first keys that differ, and whether each is an address.
     pub(crate) samples: Vec<(String, bool)>,
@@ -74,7 +74,7 @@ pub(crate) struct Taken {
     pub(crate) unnamed: usize,
 }
 
-/// What a key was in the log.
+/// The kind of a key in the log.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Found {
     Text,
@@ -230,8 +230,8 @@ impl<'a> Read<'a> {
         Ok(self)
     }
 
-    /// The value of `--pattern` for a log with these lines, or with those that other programs wrote
-    /// into fields of these.
+    /// The value of `--pattern` that reads these lines, or the lines of other programs in their
+    /// fields.
     fn suggested(&self, lines: &[&str]) -> Option<String> {
         if self.input.pattern.is_some() {
             return None;
@@ -347,7 +347,7 @@ impl Taken {
         }
     }
 
-    /// The samples to show: all of them, or of addresses the networks.
+    /// The samples to show: all in clear, else the networks of the addresses.
     pub(crate) fn shown(&self, in_clear: bool) -> Vec<String> {
         let shown =
             self.samples
@@ -361,7 +361,7 @@ impl Taken {
     }
 }
 
-/// Whether a request with this status counts.
+/// `true` if a request with this status counts.
 fn counts(status: &str, input: &Input) -> Result<bool, String> {
     let number = status
         .parse()
@@ -369,7 +369,7 @@ fn counts(status: &str, input: &Input) -> Result<bool, String> {
     Ok(input.status.iter().any(|statuses| statuses.has(number)))
 }
 
-/// Says how a log can be read, of which nothing could be.
+/// The advice for a log of which no line could be read.
 fn read_by(pattern: &str) -> String {
     let first = ["month", "day"].into_iter().find(|part| {
         let letter = part.get(..1).unwrap_or_default();
@@ -383,8 +383,7 @@ fn read_by(pattern: &str) -> String {
 /// The byte order mark of UTF-8.
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// What reads the same, and has in its buffer the bytes that tell a format: a pipe may give them
-/// one by one.
+/// Fills the reader's buffer with the bytes that tell a format: a pipe may give them one by one.
 fn with_beginning(mut from: impl BufRead) -> io::Result<impl BufRead> {
     const BYTES: usize = 6;
     let (mut start, mut found) = (Vec::new(), 0);

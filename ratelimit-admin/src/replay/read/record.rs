@@ -44,8 +44,8 @@ impl Record<'_> {
     }
 }
 
-/// The same name, as headers and variables of servers write it: `client_ip`, `Client-IP`,
-/// `clientIp`.
+/// `true` if two names are the same in the spellings of headers and server variables: `client_ip`,
+/// `Client-IP`, `clientIp`.
 pub(super) fn same(one: &str, other: &str) -> bool {
     fn folded(name: &str) -> impl Iterator<Item = u8> {
         let bytes = name.bytes().filter(|byte| !matches!(byte, b'-' | b'_'));

@@ -20,20 +20,19 @@ fn record<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> Record<'a
 }
 
 /// `ADDRESS IDENT USER [TIME] "REQUEST" STATUS SIZE`, then `"REFERER" "USER AGENT"` and one more
-/// field. In front of the address there may be words of a fixed number: a virtual host, or what a
-/// collector of logs adds. A user name may hold spaces and brackets, so the time is what stands in
-/// the last brackets in front of the first quote. Without words there, the address stands behind
-/// the time.
+/// field. A fixed number of words may precede the address: a virtual host, or words of a log
+/// collector. A user name may hold spaces and brackets, so the last brackets before the first quote
+/// hold the time. If no words precede the time, the address follows it.
 pub(super) struct Access<'a> {
     head: &'a str,
     time: &'a str,
     request: &'a str,
     status: &'a str,
-    /// What stands behind the request.
+    /// The rest of the line after the request.
     rest: &'a str,
-    /// Whether words stand between the time and the request.
+    /// `true` if words stand between the time and the request.
     has_middle: bool,
-    /// Whether the head is these words.
+    /// `true` if the head is the words between the time and the request.
     is_after_time: bool,
     pub(super) quoted: Vec<&'a str>,
 }
@@ -87,8 +86,8 @@ impl<'a> Access<'a> {
         })
     }
 
-    /// `true` if the line of another request begins within this one, which was cut. Its address
-    /// would be that of the first, and its time that of the second.
+    /// `true` if this line was cut and another request's line begins within it: its address and its
+    /// time would be of different requests.
     pub(super) fn is_joined(&self, place: Option<Place>, clients: &Clients) -> bool {
         place.is_some_and(|place| self.has_two_heads(place, clients))
             || times(self.rest)
@@ -119,8 +118,8 @@ impl<'a> Access<'a> {
             || pairs.any(|pair| matches!(pair, [word, "-"] if ends_as_address(word)))
     }
 
-    /// The fields, if the address is this word of the line; without one, if what stands behind it
-    /// is not of the format.
+    /// The fields, with this word of the line as the address; without an address if the words after
+    /// it do not fit the format.
     pub(super) fn record(self, word: usize, has_referer: bool, clients: &Clients) -> Record<'a> {
         let (mut address, mut behind) = list_at(self.head, word);
         let count = |text: &str| text.split_ascii_whitespace().count();
@@ -152,7 +151,7 @@ impl<'a> Access<'a> {
         record(fields.into_iter().chain(quoted).chain(others))
     }
 
-    /// The first word that is an address, and behind which the words are those of the format.
+    /// The first word that is an address followed by words of the format.
     fn address(&self, clients: &Clients) -> Option<Place> {
         let words = 0..self.head.split_ascii_whitespace().count();
         words
@@ -191,7 +190,7 @@ pub(super) fn is_other(line: &str) -> bool {
     start(line).is_some_and(|(_, time, ..)| bracketed(time).is_some())
 }
 
-/// Whether these words can stand behind the address.
+/// `true` if these words can follow the address.
 fn is_format(behind: &str, clients: &Clients) -> bool {
     let mut words = behind.split_ascii_whitespace();
     match (words.next(), words.count()) {
@@ -200,14 +199,14 @@ fn is_format(behind: &str, clients: &Clients) -> bool {
     }
 }
 
-/// Where the client's address stands in front of the time.
+/// The place of the client's address among the words of a line.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
-    /// Its word.
+    /// The index of the word.
     pub(super) word: usize,
     /// The number of words behind it.
     behind: usize,
-    /// Whether the words stand behind the time.
+    /// `true` if the address follows the time.
     is_after_time: bool,
 }
 
@@ -222,8 +221,8 @@ impl fmt::Display for Place {
     }
 }
 
-/// Which word of most of these lines is the client's address, and what stands behind it in most of
-/// them. What the client sends stands behind it, so the first that can be it is the one.
+/// The most frequent place of the client's address in these lines. Text that a client sends follows
+/// the address, so of equal places the first one counts.
 pub(super) fn address(lines: &[&str], clients: &Clients) -> Option<Place> {
     let lines = lines.iter().filter_map(|line| Access::of(line));
     let found: Vec<Place> = lines.filter_map(|line| line.address(clients)).collect();
@@ -369,8 +368,8 @@ pub(super) fn pairs(line: &str) -> Option<Record<'_>> {
     (fields.len() > 2 && !begins_again(line)).then_some(Record::Words(fields))
 }
 
-/// `true` if a line that was cut goes on with the next one, which begins as it does: until the
-/// second `=`, whatever the numbers are.
+/// `true` if a line was cut and the next one continues it: both begin alike up to the second `=`,
+/// but for numbers.
 fn begins_again(line: &str) -> bool {
     let mut shape = line.to_owned();
     let mut last = ' ';

@@ -19,7 +19,7 @@ pub(crate) struct Pattern {
     /// In front of the first field.
     head: String,
     fields: Vec<Field>,
-    /// How the time is written.
+    /// The format of the time; `None` to guess it.
     form: Option<Form>,
     /// In how many places of a whole line another seems to begin, as behind the first word where
     /// two times and two addresses stand side by side.
@@ -31,7 +31,7 @@ struct Field {
     name: String,
     /// The text behind it; empty behind the last one.
     behind: String,
-    /// How often its values hold that text.
+    /// The number of times that a value of the field holds the text `behind`.
     holds: usize,
 }
 
@@ -141,7 +141,7 @@ impl Pattern {
     ///
     /// # Errors
     ///
-    /// If the line has other text, or a second one begins in it.
+    /// If the line has other text, or the line of another request begins in it.
     pub(super) fn record<'a>(
         &'a self,
         line: &'a str,
@@ -197,8 +197,8 @@ impl Pattern {
         false
     }
 
-    /// In how many places another line seems to begin, this one having been cut. The address would
-    /// be that of the one, and the time that of the other.
+    /// The number of places where another line seems to begin because this one was cut: its address
+    /// and its time would be of different requests.
     fn beginnings(&self, line: &str, found: &[&str], clients: &Clients) -> usize {
         let is_address = |(_, value): &(&str, &str)| clients.named(value).is_some();
         // Few lines have the text of another request.
@@ -277,7 +277,7 @@ impl Field {
     }
 }
 
-/// Where a text of a pattern stands in a line: the line in front of it, and behind it.
+/// The occurrences of a pattern's text in a line: the line before and after each.
 fn occurrences<'a>(line: &'a str, text: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
     let mut from = 0;
     std::iter::from_fn(move || {
@@ -293,8 +293,8 @@ fn occurrences<'a>(line: &'a str, text: &str) -> impl Iterator<Item = (&'a str, 
     })
 }
 
-/// The line behind a text of a pattern, which it begins with. A blank of it stands for any number
-/// of them, and for none where the line ends.
+/// The rest of a line after a pattern's text; `None` if it does not begin with the text. A blank in
+/// the text stands for one or more, or for none at the end of the line.
 fn after<'a>(line: &'a str, text: &str) -> Option<&'a str> {
     let mut rest = line;
     let mut blank = false;

@@ -13,8 +13,8 @@ const TRIED: usize = 10;
 /// In bytes.
 const LONGEST_TIME: usize = 40;
 
-/// From 2002 to 2100, in microseconds: other numbers are sizes and identifiers, such as those of
-/// twelve digits of AWS.
+/// The times from 2002 to 2100, in microseconds: other numbers are sizes and identifiers, such as
+/// the twelve digits of AWS.
 const TIMES: std::ops::Range<u64> = 1_009_843_200_000_000..4_102_444_800_000_000;
 
 /// The name of the first address of a line. Others have a number behind it.
@@ -29,8 +29,8 @@ const FORMS: [&str; 5] = [
     "%m/%d/%Y %I:%M:%S %p",
 ];
 
-/// The arguments by which most of these lines are read, if any of them has a time and an address.
-/// Of the lines they hold no more than punctuation, so that they name no person.
+/// The options that read most of these lines, if one has a time and an address. They repeat only
+/// punctuation of the lines, and so name no person.
 pub(crate) fn suggested(lines: &[&str], form: Option<&Form>, clients: &Clients) -> Option<String> {
     let best = |times: Times<'_>| best(lines, times, clients);
     let mut found = best(Times::Dated(form)).map(|(_, pattern)| (pattern, None));
@@ -53,7 +53,7 @@ pub(crate) fn suggested(lines: &[&str], form: Option<&Form>, clients: &Clients) 
     Some(format!("'{pattern}'{}", form.unwrap_or_default()))
 }
 
-/// Which times a pattern is made of.
+/// The times that a pattern accepts.
 #[derive(Clone, Copy)]
 enum Times<'a> {
     /// With a date and a year, in this form.
@@ -187,7 +187,7 @@ impl<'a> Maker<'a> {
         word.len()
     }
 
-    /// Adds a field that a text begins with, if it is a time or an address. Gives its length.
+    /// Adds the time or address at the start of a text as a field, and returns its length.
     fn add_field(&mut self, text: &str) -> Option<usize> {
         let (name, length) = self.field(text)?;
         if name == TIME {
