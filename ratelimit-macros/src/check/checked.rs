@@ -17,7 +17,7 @@ pub(crate) struct Checked {
     pub(crate) body: Body,
     /// The runtime crate, if not the usual one.
     pub(crate) krate: Option<Path>,
-    /// One per attribute, in written order.
+    /// The rule of each attribute, in written order.
     pub(crate) rules: Vec<Rule>,
     pub(crate) refusal: Refusal,
 }
@@ -25,7 +25,7 @@ pub(crate) struct Checked {
 /// All errors, and the function as it was but for its attributes.
 pub(crate) type Rejected = (syn::Error, Box<Function>);
 
-/// Judges the attributes against the function; `diagnostics` are those of the first stage.
+/// Judges the attributes against the function. `diagnostics` has the errors of the first stage.
 pub(crate) fn check(
     annotated: Annotated,
     mut diagnostics: Diagnostics,

@@ -8,13 +8,13 @@ use crate::diagnostics::Diagnostics;
 use crate::literal::{as_literal, bare};
 use crate::parse::arguments::{Argument, Arguments};
 
-/// How a refusal leaves the function.
+/// The way in which a refused call leaves the function.
 pub(crate) enum Refusal {
-    /// There is none: every rule is in shadow.
+    /// No call is refused: every rule is in shadow mode.
     Never,
-    /// As the return type says.
+    /// With the error, converted to the return type.
     ByType,
-    /// As `on_refused` says.
+    /// With the value of `on_refused`.
     By(Expr),
 }
 

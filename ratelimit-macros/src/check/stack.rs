@@ -11,7 +11,7 @@ use crate::literal::as_str;
 use crate::parse::arguments::Arguments;
 use crate::runtime_path;
 
-/// Every rule has a number of its own, a `u8`.
+/// Reports more than 255 attributes: the number of a rule is a `u8`.
 pub(crate) fn must_be_numbered(attributes: &[Arguments], diagnostics: &mut Diagnostics) {
     if attributes.len() > usize::from(u8::MAX) {
         let message = "at most 255 limits on one function";
@@ -19,7 +19,7 @@ pub(crate) fn must_be_numbered(attributes: &[Arguments], diagnostics: &mut Diagn
     }
 }
 
-/// Two limits of one function under one name would share a bucket.
+/// Reports two attributes with one name, which would share a bucket.
 pub(crate) fn must_have_unique_names(attributes: &[Arguments], diagnostics: &mut Diagnostics) {
     let mut taken = Vec::new();
     for arguments in attributes {
@@ -35,7 +35,8 @@ pub(crate) fn must_have_unique_names(attributes: &[Arguments], diagnostics: &mut
     }
 }
 
-/// A function that returns nothing has no outcomes to tell apart.
+/// Reports `count` and `actual_cost` on a function that returns nothing, whose outcomes are all
+/// equal.
 pub(crate) fn must_count_all(
     attributes: &[Arguments],
     rules: &[Option<Rule>],

@@ -13,7 +13,7 @@ use crate::expand::spans::located;
 
 pub(crate) struct OutputType {
     pub(crate) ty: TokenStream,
-    /// Where the function declares it, for errors about it.
+    /// The location of the type in the function, for errors about it.
     pub(crate) span: Span,
     /// `true` if it may be a future itself, as actix-web's `HttpResponse` is.
     pub(crate) may_be_future: bool,

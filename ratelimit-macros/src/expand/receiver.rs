@@ -1,5 +1,5 @@
-//! The user's expressions inside of the guard, where `self` may have another name, as under
-//! `#[async_trait]`, and where a macro of the user's must not leave the function past the limit.
+//! The user's expressions inside the guard. `self` may have another name there, as under
+//! `#[async_trait]`. A `return` in a user's macro must not end the function before the check.
 
 use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
 use quote::{ToTokens, quote_spanned};
@@ -31,9 +31,9 @@ impl Receiver<'_> {
     }
 }
 
-/// `call`, which evaluates `expr`. If a macro of the user's is in that, the call stands in a
-/// closure: a `return` or `?` from the macro would leave the function past the limit. The closure
-/// returns a type of its own, which no such `return` can give, and errors name that type.
+/// `call`, which evaluates `expr`. It stands in a closure if `expr` has a user's macro, whose
+/// `return` or `?` would end the function before the check. The closure returns a type of its own,
+/// which such a `return` cannot give, and which compile errors name.
 pub(crate) fn kept_in(expr: &Expr, call: TokenStream) -> TokenStream {
     if !control_flow::is_hidden(expr) {
         return call;

@@ -1,4 +1,4 @@
-//! Where the tokens of an expansion are located, and where they resolve.
+//! The locations of an expansion's tokens, and the hygiene by which they resolve.
 
 use proc_macro2::Span;
 use syn::spanned::Spanned;

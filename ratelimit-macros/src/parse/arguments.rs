@@ -2,8 +2,7 @@
 
 use syn::{Expr, Ident};
 
-/// An argument with the name it was given under. If it stands alone, as `shadow` may, it has the
-/// value `true`.
+/// An argument and its name as written. Without a value, as `shadow` may be, it means `true`.
 pub(crate) struct Argument {
     pub(crate) name: Ident,
     pub(crate) value: Expr,
@@ -24,13 +23,13 @@ impl Argument {
 /// The properties of an argument, given or not.
 pub(crate) struct Parameter {
     pub(crate) name: &'static str,
-    /// Its names in other limiters.
+    /// The names of the argument in other limiters.
     pub(crate) synonyms: &'static [&'static str],
     /// The argument as a message shows it.
     pub(crate) example: &'static str,
-    /// `true` if its name alone means `true`.
+    /// `true` if the name without a value means `true`.
     pub(crate) stands_alone: bool,
-    /// Sets its value.
+    /// Sets the argument.
     pub(crate) set: fn(&mut Arguments, Argument),
 }
 

@@ -225,7 +225,7 @@ fn limit_ahead(input: ParseStream<'_>) -> Option<String> {
     duration::limit(&ahead.parse::<LitStr>().ok()?.value())
 }
 
-/// What stands in place of a `=`.
+/// Reads `=>`, `==` or `:` in place of a `=`; `None` if there is none of them.
 fn not_equals(input: ParseStream<'_>) -> syn::Result<Option<TokenStream>> {
     Ok(Some(if input.peek(Token![=>]) {
         input.parse::<Token![=>]>()?.into_token_stream()

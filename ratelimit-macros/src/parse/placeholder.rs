@@ -9,14 +9,14 @@ use syn::{Expr, ExprPath, Ident, Member};
 
 /// A placeholder: a name and the steps from it to the value.
 pub(crate) struct Placeholder {
-    /// The name as an identifier; once it is found among the arguments, the argument's.
+    /// The name as an identifier; the argument's, once the argument is found.
     pub(crate) ident: Ident,
     /// The name for comparisons: without `r#`.
     pub(crate) root: String,
     pub(crate) steps: Vec<Step>,
-    /// Where the name stands, in characters of the template.
+    /// The range of the name, in characters of the template.
     pub(crate) at: Range<usize>,
-    /// Where all of it stands, its brackets included.
+    /// The range of the placeholder with its brackets.
     pub(crate) whole: Range<usize>,
 }
 
@@ -26,7 +26,7 @@ pub(crate) enum Step {
 }
 
 impl Placeholder {
-    /// The same placeholder with the name `ident`, and its steps located at `span`.
+    /// Replaces the name by `ident`, and locates the steps at `span`.
     pub(crate) fn of(mut self, ident: Ident, span: Span) -> Self {
         self.ident = ident;
         for step in &mut self.steps {

@@ -11,7 +11,7 @@ use crate::check::checked::Checked;
 pub(crate) struct Plan {
     pub(crate) checked: Checked,
     pub(crate) guard: Guard,
-    /// The arguments that go into the block that `count` or `actual_cost` makes, if it does.
+    /// The arguments that move into the block of `count` or `actual_cost`, if there is one.
     pub(crate) taken: Vec<Ident>,
 }
 
@@ -19,7 +19,7 @@ pub(crate) struct Plan {
 pub(crate) enum Guard {
     /// One check, made at every call.
     One,
-    /// Several, or one that `when` may leave out.
+    /// Several checks, or one that `when` may leave out.
     All,
     /// Checks some of which take permits for as long as the body runs.
     Permit,

@@ -10,9 +10,9 @@ use crate::check::checked::Checked;
 use crate::check::function::body::Shape;
 use crate::check::rule::count::Count;
 
-/// They are dropped in this order, the last one first, as they are without the block. An argument
-/// that the body does not name stays where it is, because lints would take it for used, and so does
-/// an argument that `count` or `actual_cost` names.
+/// The arguments that move into the block, dropped from the last to the first as without the block.
+/// Arguments that the body does not name stay outside, because lints would take them for used; so
+/// do arguments that `count` or `actual_cost` names.
 pub(crate) fn plan(
     Checked {
         function,

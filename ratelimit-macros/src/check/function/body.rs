@@ -1,6 +1,6 @@
-//! Where the guard goes in the function's body, what `return` returns there, and which names are
-//! bound: all three differ between an `async fn`, a function that returns a future, and what
-//! `#[async_trait]` makes of a method.
+//! Finds the place of the guard in the function's body, the type that `return` has there, and the
+//! names bound there. All three differ between an `async fn`, a function that returns a future, and
+//! the method that `#[async_trait]` writes.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens as _;
@@ -16,13 +16,13 @@ use crate::parse::function::Function;
 
 pub(crate) struct Body {
     pub(crate) shape: Shape,
-    /// The type that `return` returns where the guard goes.
+    /// The type that `return` has at the place of the guard.
     pub(crate) output: Output,
-    /// The names bound there.
+    /// The names bound at the place of the guard.
     pub(crate) scope: Scope,
 }
 
-/// Where the guard goes.
+/// The place of the guard.
 pub(crate) enum Shape {
     /// `async fn`: at the head of the body.
     AsyncFn,
@@ -90,8 +90,9 @@ const BLOCKING: &str = "this is no longer an async function where `#[rate_limit]
 const CHANGED: &str = "an attribute above `#[rate_limit]` has put code around the future of this \
     method: swap them, so that `#[rate_limit]` stands above";
 
-/// An attribute takes the attributes below it along, if it knows them: not under another name. Two
-/// guards that do not know of each other would charge one for a call that the other refuses.
+/// The error for two guards on a function. The topmost attribute takes along those below it, but
+/// does not know one under another name. Separate guards would charge one for a call that the other
+/// refuses.
 const GUARDED: &str = "this function has two `#[rate_limit]` that cannot be asked together, \
     because one of the two was imported with `as`: write both as `#[rate_limit(…)]`";
 

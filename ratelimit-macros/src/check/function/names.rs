@@ -24,8 +24,8 @@ pub(crate) fn of_function(function: &Expr) -> Option<(String, String)> {
     }
 }
 
-/// `true` if `mac` is a macro of the standard library that has a value, by its name alone or by its
-/// path there: its effects are those of its arguments.
+/// `true` if `mac` names a macro of the standard library that yields a value, alone or by its path
+/// there: it has no effects but those of its arguments.
 pub(crate) fn is_standard(mac: &Macro) -> bool {
     let segments = &mac.path.segments;
     let roots = ["std", "core", "alloc"];

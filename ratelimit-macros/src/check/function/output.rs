@@ -20,7 +20,7 @@ pub(crate) enum Output {
 }
 
 impl Output {
-    /// The output `ty`. An error that says it is nothing underlines `at`.
+    /// The output type `ty`. If it is `()` or `!`, errors about that underline `at`.
     pub(crate) fn of_type(ty: &Type, at: TokenStream) -> Self {
         match ty {
             // A type that `macro_rules!` passed on as `$output:ty`.

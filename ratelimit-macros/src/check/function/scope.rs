@@ -11,11 +11,11 @@ use crate::check::values::constant::INTEGERS;
 pub(crate) struct Binding {
     /// The name as written: raw or not, resolving where the argument does.
     pub(crate) ident: Ident,
-    /// The argument is there only under some `#[cfg]`.
+    /// `true` if the argument exists only under some `#[cfg]`.
     pub(crate) conditional: bool,
-    /// Another argument has the same name: one of the two is a macro's.
+    /// `true` if another argument has the same name: one of the two is a macro's.
     pub(crate) ambiguous: bool,
-    /// Its type is a primitive, a `String`, or a reference to one.
+    /// `true` if the type is a primitive, a `String`, or a reference to one.
     pub(crate) without_fields: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Whether an expression may differ between calls. A key that cannot is one bucket for all callers,
-//! which is an error; where it cannot be seen, the expression passes.
+//! Tells whether an expression may differ between calls. A key that cannot is an error, because all
+//! callers would share a bucket. An expression that does not show it passes.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens as _;

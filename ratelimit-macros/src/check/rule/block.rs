@@ -10,7 +10,7 @@ use crate::parse::arguments::Argument;
 /// 1 ms to 366 days.
 const BLOCK: Bounds = WINDOW;
 
-/// What is written between the two ends of a range; `..` is right.
+/// The separators that users may write in a range; only `..` is right.
 const BETWEEN: [&str; 9] = ["..=", "...", "..", "-", "–", "…", " to ", ":", ","];
 
 /// The first block and, if they grow, the longest, in microseconds.

@@ -103,7 +103,7 @@ pub(crate) fn report(arguments: &Arguments, shadow: &Shadow, diagnostics: &mut D
     }
 }
 
-/// Reports a `prefetch` beside a block, or beside what is known only after the call.
+/// Reports a `prefetch` beside a block, a `count` of outcomes or an actual cost.
 fn report_prefetch(prefetch: &Argument, arguments: &Arguments, diagnostics: &mut Diagnostics) {
     let Arguments {
         block,
@@ -127,7 +127,7 @@ fn report_prefetch(prefetch: &Argument, arguments: &Arguments, diagnostics: &mut
     }
 }
 
-/// `true` if `count` says what holds without it.
+/// `true` if `count` is the default, `"all"`.
 fn is_all(count: &Argument) -> bool {
     as_str(&count.value).is_some_and(|outcome| outcome.value() == "all")
 }

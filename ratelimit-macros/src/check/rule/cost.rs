@@ -1,5 +1,5 @@
-//! `cost` and `actual_cost`: the cost of a call, known before it or by its result. One that does
-//! not depend on the result, or that no limit can keep, is an error.
+//! `cost` and `actual_cost`: the cost of a call, known before it or by its result. An actual cost
+//! that does not depend on the result, or that no limit can keep, is an error.
 
 use syn::{Expr, ExprClosure, Lit};
 
@@ -33,7 +33,7 @@ fn known_before(number: &str) -> String {
     format!("this is known before the call: write `cost = {number}`, and leave `actual_cost` out")
 }
 
-/// The error in a closure, regardless of the result.
+/// The mistake in a closure of `actual_cost`; `None` if there is none.
 fn fault(closure: &ExprClosure) -> Option<String> {
     if closure.inputs.len() != 1 {
         return Some(format!(

@@ -9,7 +9,7 @@ use crate::check::values::keywords::Keywords;
 use crate::literal::bare;
 use crate::parse::arguments::Argument;
 
-/// Which outcomes count.
+/// The outcomes that count.
 pub(crate) enum Count {
     All,
     Ok,

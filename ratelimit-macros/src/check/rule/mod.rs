@@ -27,7 +27,7 @@ pub(crate) struct Rule {
     pub(crate) name: RuleName,
     pub(crate) limits: Limits,
     pub(crate) settings: Vec<Setting>,
-    /// How many calls may be in flight, if that is limited.
+    /// The most calls in flight; `None` for any number.
     pub(crate) concurrent: Option<Number>,
     pub(crate) count: Count,
     pub(crate) when: Option<Expr>,

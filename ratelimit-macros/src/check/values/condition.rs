@@ -35,7 +35,7 @@ pub(crate) fn must_be_possible(when: Option<&Argument>, diagnostics: &mut Diagno
     }
 }
 
-/// Whether refusals are only recorded.
+/// The shadow mode, in which refusals are only recorded.
 pub(crate) enum Shadow {
     Off,
     On,

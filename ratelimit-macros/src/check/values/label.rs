@@ -7,7 +7,7 @@ use crate::diagnostics::Diagnostics;
 use crate::literal::as_str;
 use crate::parse::arguments::Argument;
 
-/// How long a name may be, in bytes.
+/// The most bytes of a name.
 const LONGEST: usize = 128;
 
 /// The value of `argument`, a string literal that can be a name; messages show `example`.

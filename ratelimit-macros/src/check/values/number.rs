@@ -17,7 +17,7 @@ pub(crate) enum Number {
 /// The largest number that every store counts exactly.
 pub(crate) const LARGEST: u64 = (1 << 52) - 1;
 
-/// How messages speak of an argument.
+/// The words for an argument in error messages.
 pub(crate) struct Wording {
     name: &'static str,
     noun: &'static str,

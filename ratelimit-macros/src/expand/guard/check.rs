@@ -24,7 +24,8 @@ pub(crate) fn optional(rule: &Rule, context: &Context<'_>) -> TokenStream {
     optional_with(rule, context, |made| made)
 }
 
-/// The same with how many calls may be in flight, where the call says so.
+/// An expression: the check and the `max` of its permits, if computed; or `None` where `when` is
+/// false.
 pub(crate) fn with_permit(rule: &Rule, context: &Context<'_>) -> TokenStream {
     let concurrent = if let Some(Number::Computed(_)) = rule.concurrent {
         quote_mixed!(::core::option::Option::Some(__ratelimit_concurrent))

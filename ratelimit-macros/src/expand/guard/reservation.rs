@@ -60,8 +60,8 @@ pub(crate) struct Around<'a> {
     pub(crate) yields_future: bool,
 }
 
-/// Statements and a last expression that run `body`, whose braces are at `place`, and finish the
-/// reservation by its value.
+/// Statements and a last expression that run `body` and complete the reservation by its value.
+/// `place` is the location of the body's braces.
 pub(crate) fn around(
     body: &TokenStream,
     place: Span,

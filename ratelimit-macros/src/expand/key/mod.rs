@@ -1,4 +1,4 @@
-//! Keys: those of templates, and how a type of the user's is part of one.
+//! Expands key templates, and derives `KeyPart` for the user's types.
 
 pub(crate) mod key_macro;
 pub(crate) mod key_part;

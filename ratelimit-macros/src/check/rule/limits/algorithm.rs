@@ -6,13 +6,14 @@ use crate::parse::arguments::Argument;
 /// The properties of an algorithm that the attribute knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Algorithm {
-    /// Its name in the runtime.
+    /// The name of the variant in the runtime.
     pub(crate) variant: &'static str,
-    /// `true` if it admits more at once than over a window: a bucket does.
+    /// `true` for a bucket, which may admit more at once than over a window.
     pub(crate) has_burst: bool,
-    /// `true` if its windows may be those of the calendar.
+    /// `true` if the windows may be calendar periods.
     pub(crate) keeps_calendars: bool,
-    /// How many times its limit it may admit in a window, around the moment in which one starts.
+    /// The most admitted in an interval of one window, in multiples of the limit: around a window's
+    /// start it may exceed 1.
     pub(crate) times_at_an_edge: u64,
 }
 

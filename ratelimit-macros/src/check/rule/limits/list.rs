@@ -17,7 +17,7 @@ pub(crate) struct Limit {
     pub(crate) window: Window,
 }
 
-/// How many limits one key may have.
+/// The most limits of one key.
 const MOST: usize = 8;
 
 const EXAMPLE: &str = "`limits = [\"3/60s\", \"20/1d\"]`";

@@ -1,4 +1,5 @@
-//! How much in how long: `window` and `max`, `limits`, or `policy`; nothing beside `concurrent`.
+//! The limits of a rule: `window` and `max`, `limits`, or `policy`. Beside `concurrent` a rule
+//! needs none.
 
 pub(crate) mod algorithm;
 pub(crate) mod list;

@@ -55,7 +55,7 @@ fn unknown(value: &Expr, scope: &Scope) -> Option<String> {
     (!is_value).then_some(word)
 }
 
-/// `true` if a name is written as a key would be.
+/// `true` if a policy's name is written as a key template.
 fn is_template(name: &str) -> bool {
     [('<', '>'), ('{', '}')].into_iter().any(|(open, close)| {
         name.split_once(open)

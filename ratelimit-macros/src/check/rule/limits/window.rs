@@ -17,9 +17,9 @@ pub(crate) enum Window {
 /// A unit of the calendar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unit {
-    /// As attributes write it.
+    /// The word that attributes write.
     pub(crate) word: &'static str,
-    /// Its name in the runtime.
+    /// The name of the variant in the runtime.
     pub(crate) variant: &'static str,
     /// The longest such unit where no clock is set, in microseconds.
     micros: u64,
