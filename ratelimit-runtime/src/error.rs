@@ -32,7 +32,7 @@ pub enum RateLimitError {
         rule: &'static str,
         /// The cost of the call.
         cost: u64,
-        /// The highest cost that the limit admits, while nothing of it is used.
+        /// The highest cost that the unused limit admits.
         limit: u64,
         /// `true` if `limit` is the highest cost of one call in a sliding window, 1,000. Other
         /// algorithms count any cost.
@@ -193,10 +193,11 @@ pub struct StoreError {
 pub enum StoreErrorKind {
     /// The store does not serve: `on_unavailable` chooses the answer.
     Unavailable,
-    /// No answer in time; the store's health says whether it is up. While it is up, the answer is
-    /// never "allow": a client that can flood the store must not be able to switch limits off.
+    /// The store did not answer in time; its health says whether it is up. While it is up, no call
+    /// is admitted unchecked: a client that can flood the store must not be able to switch limits
+    /// off.
     TimedOut,
-    /// The store has no memory or disk left. The answer is never "allow": a client that can fill
+    /// The store has no memory or disk left. No call is admitted unchecked: a client that can fill
     /// the store could switch limits off.
     Full,
     /// A setting is wrong; waiting does not help.
@@ -221,7 +222,8 @@ impl StoreError {
         Self::new(StoreErrorKind::Unavailable, message)
     }
 
-    /// An error of a store that did not answer in time; its health says whether it is up.
+    /// An error of a store that did not answer in time. The health of the store says whether it is
+    /// up.
     pub fn timed_out(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StoreErrorKind::TimedOut, message)
     }

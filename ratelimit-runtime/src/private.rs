@@ -341,8 +341,7 @@ impl<T: KeyPart + ?Sized> FieldKind<T> {
     pub const KIND: KeyKind = T::KIND;
 }
 
-/// For a field that is no [`KeyPart`], which the compiler is to say once: of the value, and not of
-/// the kind as well.
+/// The kind of a field that is no [`KeyPart`]: the compiler then reports only the field's value.
 pub trait AnyKind {
     const KIND: KeyKind = KeyKind::Other;
 }

@@ -11,7 +11,7 @@ use crate::{ClientIp, FromRateLimitError, KeyRejection, RateLimitError};
 
 macro_rules! responses {
     ($($error:ty)*) => {$(
-        /// As the [`Responses`](crate::Responses) of the limiter in force have it.
+        /// Responds as the [`Responses`](crate::Responses) of the limiter in force say.
         impl IntoResponse for $error {
             fn into_response(self) -> Response {
                 self.to_http_response().map(Into::into)

@@ -14,9 +14,8 @@ use crate::client_ip::{ClientIp, Lines, TrustedProxies};
 use crate::limiter::find;
 use crate::response::KeyRejection;
 
-/// The client of a request on a connection from `peer`, or why that is not known. `proxies` are
-/// those that were set for this part of the server; without any, those of the limiter in force
-/// count.
+/// The client of a request on a connection from `peer`, or the reason why it is unknown. `proxies`
+/// are those of this part of the server; `None` stands for those of the limiter in force.
 pub(super) fn client_ip<'a>(
     peer: Result<IpAddr, KeyRejection>,
     proxies: Option<&TrustedProxies>,
@@ -39,7 +38,8 @@ pub(super) fn lines<'a>(headers: &'a http::HeaderMap) -> impl Fn(&str) -> Lines<
     }
 }
 
-/// The other end of the connection. Of axum and tonic, either may serve the routes of the other.
+/// The address at the other end of the connection, by axum or tonic: either may serve routes of the
+/// other.
 #[cfg(any(feature = "axum", feature = "tonic"))]
 pub(super) fn peer(extensions: &http::Extensions) -> Option<IpAddr> {
     let peer = None;
@@ -50,7 +50,7 @@ pub(super) fn peer(extensions: &http::Extensions) -> Option<IpAddr> {
     peer
 }
 
-/// Also the address that a test sets in place of it.
+/// The address that axum has recorded, or a test has set in its place.
 #[cfg(feature = "axum")]
 fn of_axum(extensions: &http::Extensions) -> Option<IpAddr> {
     let connected = extensions.get().map(|ConnectInfo(peer)| *peer);

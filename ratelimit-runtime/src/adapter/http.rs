@@ -19,7 +19,7 @@ impl RateLimitError {
         find::responses().response(self)
     }
 
-    /// The status of that response.
+    /// The status of the response of `to_http_response`.
     #[cfg(any(feature = "actix-web", feature = "axum", feature = "poem"))]
     pub(super) fn http_status(&self) -> StatusCode {
         find::responses().status(self)
@@ -37,7 +37,7 @@ impl KeyRejection {
         }
     }
 
-    /// The status of that response.
+    /// The status of the response of `to_http_response`.
     pub(super) fn http_status(self) -> StatusCode {
         find::responses().status_without_key(self)
     }

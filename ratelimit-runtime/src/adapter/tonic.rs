@@ -98,7 +98,8 @@ impl<T, N: NamedHeader> TryFrom<&Request<T>> for HeaderKey<N> {
     }
 }
 
-/// A status in place of a handler's; its `200` is for no cache.
+/// A status that replaces a handler's response. Its HTTP response is a `200` that caches must not
+/// store.
 fn refused(code: Code, message: String) -> Status {
     out_of_caches(Status::new(code, message))
 }

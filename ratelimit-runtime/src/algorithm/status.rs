@@ -1,11 +1,11 @@
-//! Where limits stand for a call, in the same terms for all algorithms: [`LimitStatus`] of one
+//! The standing of limits for a call, in the same terms for all algorithms: [`LimitStatus`] of one
 //! limit, [`Standing`] of several, by the limit that decides.
 
 /// The wait after a refusal that only open reservations cause, in microseconds: 50 ms. Most
-/// reservations by `count` are given back.
+/// reservations by `count` are released.
 pub(crate) const RESERVED_WAIT: u64 = 50_000;
 
-/// Where one limit stands for one call. An open reservation counts as if it were committed now.
+/// The standing of one limit for one call. An open reservation counts as if it were committed now.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LimitStatus {
     /// The microseconds until the limit would admit the call if all reservations were released, or
@@ -51,13 +51,13 @@ impl LimitStatus {
     }
 }
 
-/// Where several limits stand together for one call.
+/// The standing of several limits for one call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Standing {
     /// The index of the limit that decides: the first with the longest wait; if no limit has to
     /// wait, the first with the least left.
     pub(crate) limit: usize,
-    /// The status of that limit.
+    /// The status of the deciding limit.
     pub(crate) status: LimitStatus,
     /// `true` if one of the limits [is exceeded](LimitStatus::is_exceeded).
     pub(crate) is_exceeded: bool,

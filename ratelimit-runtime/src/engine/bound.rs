@@ -37,7 +37,7 @@ pub(crate) struct BoundRule {
     pub(super) origin: Origin,
     /// `true` once the store has noted the rule.
     pub(super) is_noted: AtomicBool,
-    /// The same rule under the limiter's newest policies, once they have changed.
+    /// The rule bound to the limiter's newest policies, once they have changed.
     pub(super) newest: ArcSwapOption<Self>,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Origin {
     pub(super) terms: Terms,
     /// The address of the rule, if its name is derived from a path.
     pub(super) site: Option<usize>,
-    /// What the calls reserve.
+    /// The kind of reservation that calls make.
     pub(super) reserves: Reserves,
 }
 

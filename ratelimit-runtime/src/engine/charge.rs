@@ -25,7 +25,7 @@ use crate::store::{Answer, BuiltInStore as _, Feature, Health, Reserves, Store};
 /// The pauses between attempts to end a charge.
 const PAUSES: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
 
-/// How a reservation or a charge ends.
+/// The end of a reservation or a charge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Completion {
     /// A reservation becomes a charge of its cost.
@@ -94,7 +94,7 @@ pub(crate) async fn refund(part: &Part, admission: &Decision) -> Result<bool, Ra
     answer.map_err(Into::into)
 }
 
-/// The charge of a call. Dropping it ends it: until its call is admitted, it is given back.
+/// The charge of a call. Dropping it ends it: it is given back, unless its call was admitted.
 pub(crate) struct Charge(Option<Box<OpenCharge>>);
 
 impl Charge {
@@ -154,8 +154,8 @@ impl Charge {
 }
 
 impl Drop for Charge {
-    /// Ends the charge. The store, or its clock, may be the application's: one that panics, while
-    /// the panic of a body drops this, would abort the process.
+    /// Ends the charge. Catches a panic of the application's store or clock: during the panic of a
+    /// body it would abort the process.
     fn drop(&mut self) {
         if let Some(open) = self.0.take() {
             let ends = || open.complete(false);
@@ -197,14 +197,15 @@ struct OpenCharge {
     /// The part, with the kind of reservation that was charged.
     part: Part,
     receipt: Receipt,
-    /// When the store was first asked for the charge.
+    /// The time at which the store was first asked for the charge.
     since: Instant,
     /// The runtime on which the call was made.
     runtime: Option<Handle>,
     room: Option<OwnedSemaphorePermit>,
-    /// How it ends.
+    /// The way in which the charge ends.
     completion: Completion,
-    /// The reason why it is not ended yet, once that has begun. It is reported if this is dropped.
+    /// The reason why the charge has not ended, once its end has begun; reported when this is
+    /// dropped.
     error: Option<StoreError>,
 }
 

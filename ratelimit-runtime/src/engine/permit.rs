@@ -104,7 +104,7 @@ pub(super) struct OpenPermit {
 }
 
 impl OpenPermit {
-    /// A permit to ask the store for or, without an `id`, of this process alone.
+    /// A permit to acquire from the store; without an `id`, one that only this process counts.
     pub(super) fn new(
         engine: &Arc<Engine>,
         check: &Arc<PermitCheck>,
@@ -119,8 +119,8 @@ impl OpenPermit {
         }
     }
 
-    /// Counts the permit as that of a call in flight, unless this process has `max` of its key.
-    /// Returns the number with this one.
+    /// Counts the permit, and returns the number of calls in flight on its key with this one;
+    /// `None` if this process has `max` already.
     pub(super) fn count_below(&mut self, max: u64) -> Option<u64> {
         let in_flight = self.engine.permits.add_below(&self.check.key, max)?;
         observe::in_flight(self.check.bound.name, true);

@@ -29,7 +29,7 @@ const LEAST_PAUSE: Duration = Duration::from_millis(1);
 const SHORTEST_PAUSE: u64 = 50;
 const LONGEST_PAUSE: u64 = 250;
 
-/// How long a caller waits for its store until it announces that it still has the turn.
+/// The longest wait for the store before a caller renews its turn.
 const LONGEST_LOOK: Duration = Duration::from_secs(1);
 
 /// The inquiries of the parts that wait if they are refused.
@@ -176,8 +176,8 @@ async fn refused_beside(stack: &[Part], inquiry: &Inquiry<'_>, until: Instant) -
     admitted_or_longest(all(looks).await.into_iter().flatten()).err()
 }
 
-/// The keys of the other parts' limits, each with the number of calls like this one that they admit
-/// while the stack waits: of one key no more wait for another.
+/// The keys of the other parts' limits, each with the number of such calls that its limits may
+/// admit while the stack waits: no more need to wait beside it.
 fn others(stack: &[Part], at: usize) -> impl Iterator<Item = (&[u8], u64)> {
     let wait = stack.iter().map(Part::wait).max().unwrap_or_default();
     let others = stack.iter().enumerate();
@@ -220,7 +220,7 @@ async fn served(inquiry: &Inquiry<'_>, turn: &Turn, until: Instant) {
     }
 }
 
-/// The number of further callers like this one that the inquiry's key has room for.
+/// The number of further calls of the same cost that the inquiry's key has room for.
 fn room_after(outcome: &Attempted, inquiry: &Inquiry<'_>) -> u64 {
     let admitted = outcome.as_ref().ok();
     let Some(admission) = admitted.and_then(|all| all.get(inquiry.at)) else {

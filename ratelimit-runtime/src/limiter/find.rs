@@ -1,5 +1,5 @@
-//! Where limiters are put for checks to find: the scope of a task, the default of a thread, the
-//! whole process.
+//! Finds the limiter of a check: the one of the task's scope, the thread's default, or the one
+//! installed for the whole process.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -84,7 +84,7 @@ pub(crate) fn current() -> Arc<Engine> {
     Arc::clone(find().engine())
 }
 
-/// How the limiter in force here answers refusals; the default if there is no limiter.
+/// The responses of the limiter in force; the default without a limiter.
 #[cfg(feature = "http")]
 pub(crate) fn responses() -> Arc<crate::Responses> {
     let found = find();
@@ -112,7 +112,7 @@ fn of_layer() -> Option<crate::TrustedProxies> {
     PROXIES.try_with(Clone::clone).ok().flatten()
 }
 
-/// Runs a future in which these proxies are trusted; if they are `None`, those of a layer further
+/// Runs a future in which these proxies are trusted; `None` stands for those of a layer further
 /// out.
 #[cfg(feature = "_layer")]
 pub(crate) fn behind<F: Future>(
@@ -122,7 +122,7 @@ pub(crate) fn behind<F: Future>(
     PROXIES.scope(proxies.or_else(of_layer), future)
 }
 
-/// [`behind`] for a closure.
+/// Runs a closure as [`behind`] runs a future.
 #[cfg(feature = "_layer")]
 pub(crate) fn behind_now<T>(proxies: Option<crate::TrustedProxies>, work: impl FnOnce() -> T) -> T {
     PROXIES.sync_scope(proxies.or_else(of_layer), work)

@@ -17,7 +17,7 @@ use crate::store::{Feature, Page};
 #[derive(Clone)]
 pub struct Keys {
     call: Part,
-    /// Where the next page is; `None` at the start, and at the end.
+    /// The cursor of the next page; `None` at the start, and at the end.
     cursor: Option<Vec<u8>>,
     is_over: bool,
 }

@@ -243,7 +243,7 @@ impl RateLimiter {
         Permit::acquire(self.stack(calls, Self::permit_call)?).await
     }
 
-    /// How many calls of the key are in flight, over all processes that share the store.
+    /// The number of calls of the key in flight, over all processes that share the store.
     ///
     /// # Errors
     ///
@@ -252,31 +252,31 @@ impl RateLimiter {
         self.permit_call(rule, key)?.in_flight().await
     }
 
-    /// Forgets the charges and the block of the key, for all processes on the same store; says
-    /// whether there was anything. Calls in flight keep their permits. Callers that wait are not
-    /// woken by it: they ask at the time that they were told.
+    /// Forgets the charges and the block of the key, for all processes on the same store; `true` if
+    /// there were any. Calls in flight keep their permits. Callers that wait are not woken: they
+    /// ask again at the time that their last refusal named.
     ///
-    /// In a sliding window refunds and settlements of charges made before the reset change nothing,
-    /// unless a later call got the same ticket, which a burst ahead of the clock makes possible.
-    /// The other algorithms keep sums, in which they count as those of later calls.
+    /// In a sliding window, refunds and settlements of charges made before the reset change
+    /// nothing, unless a later call got the same ticket, which a burst ahead of the clock makes
+    /// possible. The other algorithms keep sums, where such refunds count as those of later calls.
     ///
     /// # Errors
     ///
-    /// `Misconfigured`, also where the rule has no limits but that of calls in flight; or
-    /// `Unavailable`, and then the key is forgotten by this process alone, for the calls that it
-    /// answers during the outage: try again once the store is back.
+    /// `Misconfigured`, also where the rule limits only calls in flight. `Unavailable`: only this
+    /// process forgets the key, for the calls that it answers during the outage; try again once the
+    /// store is back.
     pub async fn reset(&self, rule: &Rule, key: &Key) -> Result<bool, RateLimitError> {
         self.limited_call(rule, key)?.forget(Store::reset).await
     }
 
     /// Gives back the charge of an admission, also after new policies have changed the windows or
-    /// the algorithm; `rule` and `key` are those of the call. Says whether anything of it was left:
+    /// the algorithm; `rule` and `key` are those of the call. `true` if any of the charge was left:
     /// it may have expired, been reset, or been given back. A sliding window gives a charge back
     /// once; the other algorithms keep sums, and give back at most the sum.
     ///
     /// # Errors
     ///
-    /// `Unavailable` or `Misconfigured`; then it may or may not have been given back.
+    /// `Unavailable` or `Misconfigured`: the charge may or may not have been given back.
     pub async fn refund(
         &self,
         rule: &Rule,
@@ -288,13 +288,13 @@ impl RateLimiter {
     }
 
     /// Refuses the key for all processes on the same store until `duration` has passed, in place of
-    /// an earlier block. A process that caches the store's answers sees it when it asks again.
+    /// an earlier block. A process that caches the store's answers sees the block when it asks
+    /// again.
     ///
     /// # Errors
     ///
-    /// `Misconfigured`, also where `duration` is zero or above [`Limit::MAX_WINDOW`]; or
-    /// `Unavailable`, and then the key is blocked in this process alone: try again once the store
-    /// is back, for the others.
+    /// `Misconfigured`, also where `duration` is zero or above [`Limit::MAX_WINDOW`].
+    /// `Unavailable`: only this process blocks the key; try again once the store is back.
     pub async fn block(
         &self,
         rule: &Rule,
@@ -326,13 +326,13 @@ impl RateLimiter {
     }
 
     /// Ends a block for all processes on the same store, and leaves the charges as they are; `true`
-    /// if there was one. Offences are forgotten, also where no block lasts: under a rule whose
-    /// block grows, the next one counts as the first.
+    /// if there was one. Forgets the key's offences, even without a block: under a rule whose block
+    /// grows, the next offence counts as the first.
     ///
     /// # Errors
     ///
-    /// `Misconfigured`; or `Unavailable`, and then the block is ended in this process alone, for
-    /// the calls that it answers during the outage: try again once the store is back.
+    /// `Misconfigured`. `Unavailable`: only this process ends the block, for the calls that it
+    /// answers during the outage; try again once the store is back.
     pub async fn unblock(&self, rule: &Rule, key: &Key) -> Result<bool, RateLimitError> {
         let call = self.limited_call(rule, key)?;
         call.bound.require(Feature::Block)?;

@@ -40,8 +40,8 @@ impl Permit {
         })
     }
 
-    /// The decision that let the call in, of several rules that of the first. In
-    /// [shadow mode](crate::Rule::with_shadow) it may be a refusal; then no permit is taken.
+    /// The decision that admitted the call; of several rules, the first rule's. In [shadow
+    /// mode](crate::Rule::with_shadow) it may be a refusal: then no permit is acquired.
     #[must_use]
     pub fn decision(&self) -> &Decision {
         &self.first

@@ -33,9 +33,8 @@ impl Reservation {
         })
     }
 
-    /// The decision that admitted the estimate, of several rules that of the first. In
-    /// [shadow mode](crate::Rule::with_shadow) it may be a refusal; then nothing is reserved, and
-    /// nothing will be charged.
+    /// The decision that admitted the estimate; of several rules, the first rule's. In [shadow
+    /// mode](crate::Rule::with_shadow) it may be a refusal: then nothing is reserved or charged.
     #[must_use]
     pub fn decision(&self) -> &Decision {
         &self.first

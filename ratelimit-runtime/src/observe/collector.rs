@@ -31,7 +31,7 @@ static COLLECTORS: AtomicUsize = AtomicUsize::new(0);
 /// The most decisions that one collector keeps.
 const MOST: usize = 10_000;
 
-/// The same where it keeps one of each rule.
+/// The most decisions that a collector keeps by rule.
 #[cfg(feature = "_layer")]
 const MOST_BY_RULE: usize = 64;
 

@@ -29,12 +29,13 @@ use tokio::task::yield_now;
 /// The clock is read for one refusal of this many. Read for one of four, a lone caller was refused
 /// 0.95 times as often.
 const LOOK_EVERY: u8 = 32;
-/// How long refusals may keep a thread while others wait in line. Ten thousand callers have a turn
-/// within some 30 ms then: a caller may wait that long that was refused once, at the end of a
-/// slice.
+/// The time for which refusals may keep a thread while other tasks wait in line. Ten thousand
+/// callers then have a turn within some 30 ms, which a caller refused once at the end of a slice
+/// may wait.
 const SLICE: Duration = Duration::from_micros(5);
-/// How long refusals may keep a thread while no other waits. A lone caller that gave way after each
-/// [`SLICE`] was refused 0.4 times as often as one that kept its thread; after this, 0.97 times.
+/// The time for which refusals may keep a thread while no task waits in line. A lone caller that
+/// gave way after each [`SLICE`] was refused 0.4 times as often as one that kept its thread; after
+/// this time, 0.97 times.
 const LONE_SLICE: Duration = Duration::from_micros(500);
 /// The tasks that continue at each turn of the pacer. Up to 16 were alike; 64 fill the queues
 /// again.

@@ -171,8 +171,8 @@ impl<'a> Standings<'a> {
         }
     }
 
-    /// Leaves out the rules under whose names these lines of `RateLimit`, which layers further in
-    /// have written, leave no more: their own limits and what is left belong together.
+    /// Leaves out the rules of which lines of `RateLimit` from layers further in report less left,
+    /// or as much: a rule's limits and what is left of them come from one layer.
     #[cfg(feature = "_layer")]
     pub(crate) fn yield_to<'l>(&mut self, further_in: impl Iterator<Item = &'l [u8]>) {
         for entry in further_in.flat_map(parse) {

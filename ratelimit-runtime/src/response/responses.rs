@@ -62,7 +62,7 @@ pub struct Responses {
     body: Body,
     pub(crate) names: PublicNames,
     pub(crate) legacy: bool,
-    /// 413 if not set.
+    /// The status of a cost above the limit; `None` for 413.
     cost_exceeds_limit: Option<u16>,
     challenge: Option<String>,
 }

@@ -227,8 +227,7 @@ impl Limit {
         }
     }
 
-    /// The time zone that a calendar quota has of its own; `None` where that of its rule or policy
-    /// applies.
+    /// The time zone of a calendar quota; `None` where the zone of its rule or policy applies.
     #[must_use]
     pub fn zone(&self) -> Option<&'static str> {
         Some(self.calendar?.zone?.name())

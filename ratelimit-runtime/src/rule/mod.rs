@@ -439,7 +439,7 @@ impl Rule {
         self.policy.is_some()
     }
 
-    /// How many calls of a key may be in flight at a time; `None` for any number.
+    /// The most calls of a key in flight at a time; `None` for any number.
     #[must_use]
     pub const fn concurrent(&self) -> Option<u64> {
         self.terms.concurrent

@@ -19,7 +19,7 @@ pub(crate) const FORMAT: &str = "rl1";
 /// fields repeat it.
 pub(crate) const MAX_NAME: usize = 128;
 
-/// A name that is given; the beginning of one that is too long, which is too long as well.
+/// A given name, cut one character above [`MAX_NAME`], so that it is still too long.
 pub(super) fn bounded(name: &str) -> &str {
     let end = name.char_indices().nth(MAX_NAME + 1);
     end.and_then(|(end, _)| name.get(..end)).unwrap_or(name)

@@ -17,7 +17,7 @@ use super::prefetch;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Terms {
     algorithm: Algorithm,
-    /// Places behind the limits hold that of [`NONE`](Self::NONE).
+    /// The limits. Unused places hold the limit of [`NONE`](Self::NONE).
     limits: [Limit; MAX_LIMITS],
     /// The number of limits given; a policy that is not checked may have more than places.
     pub(super) len: usize,
@@ -25,16 +25,16 @@ pub(crate) struct Terms {
     most: u64,
     pub(crate) cost: u64,
     pub(crate) block: BlockDuration,
-    /// How long a refused call waits for room. `None`, here and below, stands for the default.
+    /// The time for which a refused call waits for room. `None`, here and below, is the default.
     pub(crate) wait: Option<Duration>,
     /// The lease of units taken ahead, in microseconds; 0 takes none ahead.
     pub(crate) prefetch_us: Option<u32>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) on_unavailable: Option<OnUnavailable>,
     pub(crate) shadow: Option<bool>,
-    /// How many calls of a key may be in flight at a time; `None` for any number.
+    /// The most calls of a key in flight at a time; `None` for any number.
     pub(crate) concurrent: Option<u64>,
-    /// How long the permits of a process that dies stay taken.
+    /// The time for which permits outlive their process.
     pub(crate) lease: Option<Duration>,
     /// The time zone of calendar quotas that have none of their own, in a rule.
     pub(crate) zone: Option<&'static str>,
@@ -153,7 +153,7 @@ impl Terms {
             }
     }
 
-    /// How long a refused call waits for room; zero if it does not wait.
+    /// The time for which a refused call waits for room; zero if it does not wait.
     #[inline]
     pub(crate) fn wait(&self) -> Duration {
         self.wait.unwrap_or_default()
@@ -164,7 +164,7 @@ impl Terms {
         Duration::from_micros(self.prefetch_us.unwrap_or_default().into())
     }
 
-    /// How long the permits of a process that dies stay taken.
+    /// The time for which permits outlive their process.
     pub(crate) fn lease(&self) -> Duration {
         self.lease.unwrap_or(Self::DEFAULT_LEASE)
     }
@@ -203,7 +203,7 @@ impl Terms {
         }
     }
 
-    /// The setting of limits that a rule without limits has nevertheless, if there is one.
+    /// A setting that needs limits, if a rule without limits has one.
     pub(crate) fn set_in_vain(&self) -> Option<&'static str> {
         if !self.limits().is_empty() {
             None

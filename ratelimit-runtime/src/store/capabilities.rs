@@ -27,8 +27,8 @@ pub enum Feature {
     GrowingBlock,
     /// A list of the keys of a rule: [`Store::keys`](super::Store::keys).
     Keys,
-    /// Limits of calls in flight, alone or beside limits by this algorithm, as stores of this crate
-    /// have them.
+    /// Limits of calls in flight, alone or beside limits by this algorithm. Only stores of this
+    /// crate keep them.
     Concurrent,
     /// Calendar quotas: [`Limit::calendar`](crate::Limit), under
     /// [`Algorithm::FixedWindow`](crate::Algorithm::FixedWindow) alone.

@@ -17,7 +17,7 @@ use crate::{ClientIp, FromRateLimitError, KeyRejection, RateLimitError, TrustedP
 
 macro_rules! responses {
     ($($error:ty)*) => {$(
-        /// As the [`Responses`](crate::Responses) of the limiter in force have it.
+        /// Responds as the [`Responses`](crate::Responses) of the limiter in force say.
         impl ResponseError for $error {
             fn status_code(&self) -> StatusCode {
                 theirs(self.http_status())
@@ -74,7 +74,7 @@ impl FromRequest for ClientIp {
     }
 }
 
-/// For the key of a [`RateLimitLayer`](crate::RateLimitLayer).
+/// Makes a part of the key of a [`RateLimitLayer`](crate::RateLimitLayer).
 impl TryFrom<&ServiceRequest> for ClientIp {
     type Error = KeyRejection;
 
@@ -114,7 +114,7 @@ impl<N: NamedHeader + 'static> FromRequest for HeaderKey<N> {
     }
 }
 
-/// For the key of a [`RateLimitLayer`](crate::RateLimitLayer).
+/// Makes a part of the key of a [`RateLimitLayer`](crate::RateLimitLayer).
 impl<N: NamedHeader> TryFrom<&ServiceRequest> for HeaderKey<N> {
     type Error = KeyRejection;
 

@@ -11,10 +11,10 @@ pub(in crate::adapter) trait Fields {
     /// The values under a name, in their order.
     fn all(&self, name: &'static str) -> impl Iterator<Item = &[u8]>;
 
-    /// Puts one value in the place of all of that name.
+    /// Replaces all values under a name by one.
     fn set(&mut self, name: &'static str, value: impl AsRef<[u8]>);
 
-    /// Takes all values of that name away.
+    /// Removes all values under a name.
     fn remove(&mut self, name: &'static str);
 }
 
@@ -24,7 +24,7 @@ pub(in crate::adapter) struct HeaderUpdate {
     pub(super) responses: Arc<Responses>,
 }
 
-/// Keeps a response in place of a handler's out of caches, unless it has `Cache-Control`.
+/// Keeps a response that replaces a handler's out of caches, unless it has `Cache-Control`.
 pub(in crate::adapter) fn keep_out_of_caches(headers: &mut impl Fields) {
     if headers.all("cache-control").next().is_none() {
         headers.set("cache-control", "no-store");
@@ -38,8 +38,8 @@ fn remaining(headers: &impl Fields) -> Option<u64> {
 }
 
 impl HeaderUpdate {
-    /// Writes them into the headers of a response, `is_refusal` if it is one by its status.
-    /// `refusal` is the decision whose fields the response already has.
+    /// Writes the fields into the headers of a response. `is_refusal` tells that its status is a
+    /// refusal's, `refusal` the decision whose fields it already has.
     pub(in crate::adapter) fn apply(
         &self,
         is_refusal: bool,

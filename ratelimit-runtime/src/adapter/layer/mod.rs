@@ -98,7 +98,7 @@ pub struct Limited<Q, A> {
     skips: Arc<[Skip<Q>]>,
 }
 
-/// One of the rules of a layer, and how the key is made.
+/// A rule of a layer, and the function that makes its key.
 struct LimitedRule<Q, A> {
     /// Shared by all requests, so that its names are worked out once.
     rule: Arc<Rule>,

@@ -16,7 +16,7 @@ use crate::{ClientIp, FromRateLimitError, KeyRejection, RateLimitError};
 
 macro_rules! responses {
     ($($error:ty)*) => {$(
-        /// As the [`Responses`](crate::Responses) of the limiter in force have it.
+        /// Responds as the [`Responses`](crate::Responses) of the limiter in force say.
         impl ResponseError for $error {
             fn status(&self) -> StatusCode {
                 self.http_status()
@@ -54,7 +54,7 @@ impl<'a> FromRequest<'a> for ClientIp {
     }
 }
 
-/// For the key of a [`RateLimitLayer`](crate::RateLimitLayer).
+/// Makes a part of the key of a [`RateLimitLayer`](crate::RateLimitLayer).
 impl TryFrom<&Request> for ClientIp {
     type Error = KeyRejection;
 

@@ -6,8 +6,8 @@ use crate::adapter::client_ip::{client_ip, lines, peer};
 use crate::client_ip::ClientIp;
 use crate::response::KeyRejection;
 
-/// For the key of a [`RateLimitLayer`](crate::RateLimitLayer) on tower: with axum or tonic, which
-/// know the other end of the connection.
+/// Makes a part of the key of a [`RateLimitLayer`](crate::RateLimitLayer) on tower, with axum or
+/// tonic, which know the other end of the connection.
 impl<B> TryFrom<&http::Request<B>> for ClientIp {
     type Error = KeyRejection;
 

@@ -73,8 +73,8 @@ impl Bucket {
         limit.max().saturating_mul(ticks)
     }
 
-    /// The microseconds that `level` takes to drain, from the beginning of a tick on. One that was
-    /// charged by a far higher `max` may take longer than a number can say.
+    /// The microseconds that `level` takes to drain from the start of a tick; `u64::MAX` at most,
+    /// which a level charged by a far higher `max` may exceed.
     #[inline]
     fn time_to_drain(&self, level: u64, limit: &Limit) -> u64 {
         let ticks = level.div_ceil(limit.max().max(1));
@@ -202,8 +202,8 @@ impl Bucket {
         }
     }
 
-    /// The open estimates brought to `now`; the level is at `now`. Where it has drained, they have,
-    /// too. One that is forgotten counts as what its call did cost.
+    /// The open estimates at `now`, drained as far as the level, which is at `now`. A forgotten
+    /// estimate counts as the actual cost of its call.
     fn estimates_at(&self, open: Estimates, limit: &Limit, newest: u64, now: u64) -> Estimates {
         let period = self.period(limit);
         let settled = u64::try_from(open.settled.div_ceil(1 << self.tick_bits));

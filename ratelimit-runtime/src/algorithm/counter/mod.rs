@@ -89,7 +89,8 @@ pub(crate) struct Counters<C> {
     only: C,
     /// The time of the newest write.
     newest: u64,
-    /// Where there are more, the numbers and the reserved cost of each limit.
+    /// The numbers and the reserved cost of each limit, if there are several limits or
+    /// reservations.
     each: Option<Box<Each<C>>>,
 }
 

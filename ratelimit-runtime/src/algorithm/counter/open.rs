@@ -6,7 +6,7 @@ use crate::algorithm::state::Settlement;
 /// the one before. A later window or period forgets it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Open {
-    /// When the current window or period began.
+    /// The start of the current window or period.
     pub(crate) since: u64,
     pub(crate) current: u64,
     pub(crate) previous: u64,
@@ -20,11 +20,11 @@ const _: () = assert!(size_of::<Open>() == 32);
 /// The open estimates of a bucket, which its level includes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Estimates {
-    /// When the current period began.
+    /// The start of the current period.
     pub(crate) since: u64,
     pub(crate) current: u64,
     pub(crate) previous: u64,
-    /// The most that the level would be without them, in tokens × microseconds.
+    /// The highest possible level without the estimates, in tokens × microseconds.
     pub(crate) settled: u128,
 }
 
@@ -47,7 +47,7 @@ impl Open {
         }
     }
 
-    /// The default for the cost by `count` if nothing of that is reserved, else `self`.
+    /// Resets the cost reserved by `count` and its start if nothing is reserved.
     pub(super) fn or_none(self) -> Self {
         if self.sum() == 0 {
             Self {

@@ -23,7 +23,7 @@ pub(super) struct Long {
 struct OpenReservation {
     first: u64,
     last: u64,
-    /// `true` if it is an estimate, which is charged; `false` if `count` reserved it.
+    /// `true` for an estimate, which is charged; `false` for a reservation by `count`.
     is_estimate: bool,
     /// The number of units that `count` ever reserved up to `last`: the difference of two such
     /// numbers is the number of units between them.
@@ -287,7 +287,8 @@ impl Long {
     }
 }
 
-/// The number of units before the last of those that have to leave for the limit to admit a call.
+/// The index of the last unit that has to leave before the limit admits a call; `None` if it
+/// admits.
 #[inline]
 fn last_in_excess(used: u64, limit: &Limit, cost: u64) -> Option<u64> {
     (used + cost).saturating_sub(limit.max()).checked_sub(1)

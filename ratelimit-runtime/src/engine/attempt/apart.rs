@@ -36,7 +36,7 @@ use crate::store::{Answer, Feature, Store as _};
 /// The pauses between two looks for room.
 const PAUSES: Backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(8));
 
-/// How a part's charge is given back if another part refuses, in the order of charging.
+/// The way to give a part's charge back if another part refuses. Parts are charged in this order.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Undo {
     Release,

@@ -90,8 +90,8 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// Records what one step decided on these parts, if all of them admit. Only if the decision is
-    /// `last`, a part that reserves nothing need not be given back.
+    /// Records the decisions of one step on these parts, if all of them admit. After the `last`
+    /// step, a part that reserves nothing keeps its charge.
     pub(super) fn admit_all<'p>(
         &mut self,
         decided: impl Iterator<Item = (At<'p>, Decision)> + Clone,
@@ -120,8 +120,8 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// Keeps the permit of a part, which has been counted. `decision` on it is recorded only if the
-    /// part has no limits, whose decision comes first.
+    /// Keeps the counted permit of a part. If the part has limits, their decision is recorded, and
+    /// not the `decision` on the permit.
     pub(super) fn hold(&mut self, (at, part): At<'_>, mut permit: OpenPermit, decision: Decision) {
         permit.left = decision.remaining;
         if let Some(admission) = self.of(at) {

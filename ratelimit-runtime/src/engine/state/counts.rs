@@ -17,7 +17,7 @@ impl PermitCounts {
         self.lock().get(key).copied().unwrap_or_default()
     }
 
-    /// Counts one more and returns the number with it; `None` if there are `max` already.
+    /// Counts a permit, and returns the key's number with it; `None` if it is `max` already.
     pub(in crate::engine) fn add_below(&self, key: &Arc<[u8]>, max: u64) -> Option<u64> {
         debug_assert!(max > 0, "a permit can be had");
         let mut by_key = self.lock();

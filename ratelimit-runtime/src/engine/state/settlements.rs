@@ -7,7 +7,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 /// The settlements of a limiter that have not ended.
 #[derive(Debug)]
 pub(in crate::engine) struct Settlements {
-    /// Each receiver is a settlement without a caller, or an attempt that may leave some.
+    /// A receiver stands for an open settlement, or for an attempt that may begin some.
     open: watch::Sender<()>,
     room: Arc<Semaphore>,
 }

@@ -75,15 +75,15 @@ struct KeyQueue {
 }
 
 struct Waiter {
-    /// The notification that makes it look at the queue.
+    /// Notifies the waiter to look at the queue.
     comes: Arc<Notify>,
-    /// `true` if it was refused with the turn, and waits for its next attempt.
+    /// `true` if the waiter had the turn, was refused, and waits for its next attempt.
     is_refused: bool,
-    /// When its next attempt begins, if that is known.
+    /// The start of the next attempt, if known.
     retry_at: Instant,
-    /// When that attempt ends at the latest. [`LATE`] after that, the first caller has no turn.
+    /// The latest end of that attempt. [`LATE`] after it, the first caller loses the turn.
     ends_at: Instant,
-    /// Hashes of the other keys of its stack.
+    /// Hashes of the other keys in the waiter's stack.
     others: Arc<[u64]>,
 }
 
@@ -97,7 +97,8 @@ impl Turns {
         Arc::strong_count(self) - 1
     }
 
-    /// When the first caller in the queue of this key tries again; `None` if no caller waits.
+    /// The time of the next attempt of the first caller in the key's queue; `None` if no caller
+    /// waits.
     pub(in crate::engine) fn front(self: &Arc<Self>, key: QueueKey<'_>) -> Option<Instant> {
         if self.waiting() == 0 {
             return None;
@@ -108,8 +109,8 @@ impl Turns {
         first.map(|first| first.retry_at)
     }
 
-    /// Joins the queue of a key at its end; `None` if too many callers wait, or for one of the
-    /// `others`, the keys beside it in the stack, as many as the number with it.
+    /// Joins the end of a key's queue. `None` if it is full, or if as many of its callers as the
+    /// number given with one of `others` have that key in their stacks too.
     pub(in crate::engine) fn join<'k>(
         self: &Arc<Self>,
         key: QueueKey<'_>,
@@ -300,8 +301,8 @@ impl Turn {
         has_turn
     }
 
-    /// When the turn of the first caller lapses; `None` if this caller has the turn. A lapsed turn
-    /// is removed, also this caller's, which then joins again at the end.
+    /// The time at which the first caller's turn lapses; `None` if this caller has the turn.
+    /// Removes callers whose turn has lapsed; if this is one, it joins again at the end.
     fn waits_until(&mut self) -> Option<Instant> {
         let mut queues = self.turns.lock();
         loop {

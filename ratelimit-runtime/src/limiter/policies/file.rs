@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use crate::error::RateLimitError;
 use crate::rule::{Entries, Policy};
 
-/// How long a file may be: a hundred thousand overrides are shorter.
+/// The largest file, in bytes: a hundred thousand overrides take less.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
 /// A file by its path, at which each reading may find another file.

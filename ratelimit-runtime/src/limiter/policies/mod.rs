@@ -12,7 +12,7 @@ use crate::error::{RateLimitError, StoreError};
 use crate::rule::{Policies, Policy, checked};
 use crate::store::Reserves;
 
-/// Replaces the policies, if the store can keep all of them and none that is in use is missing.
+/// Replaces the policies, if the store supports all of them and none in use is missing.
 pub(super) fn replace(
     engine: &Engine,
     policies: impl IntoIterator<Item = (impl Into<String>, Policy)>,

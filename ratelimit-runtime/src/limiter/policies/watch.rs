@@ -16,7 +16,7 @@ use crate::engine::Engine;
 use crate::error::RateLimitError;
 use crate::{observe, pace};
 
-/// How far apart two readings are.
+/// The time between two readings.
 const PERIOD: Duration = Duration::from_millis(500);
 
 /// Puts the policies of a file in force, and follows it in the background.

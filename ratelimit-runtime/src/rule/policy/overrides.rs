@@ -26,7 +26,7 @@ use crate::rule::limit::Limit;
     serde(from = "crate::rule::text::Numbers")
 )]
 pub struct Override {
-    /// One for each limit; empty if they stay.
+    /// The `max` of each limit; empty to keep them all.
     max: SmallVec<[u64; 2]>,
     burst: Option<u64>,
 }
