@@ -47,7 +47,7 @@ impl<'a, T> Answer<'a, T> {
         }
     }
 
-    /// The result if it is known already. It can be taken once.
+    /// The result, if it is known already; it can be taken once.
     #[inline]
     pub(crate) fn take_known(&mut self) -> Option<Result<T, StoreError>> {
         match &mut self.0 {
@@ -56,7 +56,7 @@ impl<'a, T> Answer<'a, T> {
         }
     }
 
-    /// `true` if it is still to be waited for.
+    /// `true` if the result has to be waited for.
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.0, AnswerState::Later(_))
     }

@@ -61,7 +61,7 @@ pub trait BuiltInStore: Send + Sync {
     /// thread, with a runtime or without; a store that needs time for it does it later, by itself.
     fn release_permit(&self, _permit: &PermitRequest) {}
 
-    /// How many calls of the key are in flight, over all processes that share the store.
+    /// The number of calls of the key in flight, over all processes that share the store.
     fn in_flight(&self, _permit: PermitRequest) -> Answer<'_, u64> {
         Answer::unsupported(NO_PERMITS)
     }
@@ -93,9 +93,9 @@ pub trait BuiltInStore: Send + Sync {
         Health::Up
     }
 
-    /// The refusal of a request that this process knows and that still holds, for where the store
-    /// gave no answer. Its wait is a lower bound where it is known from a request of another cost.
-    /// A block holds longer if `is_away`, as while the health says that the store does not serve.
+    /// The refusal of a request that this process knows and that still holds, for when the store
+    /// gave no answer. Its wait is a lower bound if it is known from a request of another cost. A
+    /// block holds longer if `is_away`: the store's health says that it does not serve.
     fn known_refusal(&self, _request: &Request<'_>, _is_away: bool) -> Option<Verdict> {
         None
     }
@@ -105,21 +105,21 @@ pub trait BuiltInStore: Send + Sync {
         self.known_refusal(request, false)
     }
 
-    /// Decides a request without waiting, and charges it if it is admitted; `None` where the store
-    /// has to be waited for. Such a store gives only refusals that are known.
+    /// Decides a request without waiting, and charges it if it is admitted; `None` if the store has
+    /// to be waited for. Such a store decides only by known refusals.
     fn decide_at_once(&self, request: &Request<'_>) -> Option<Verdict> {
         self.refuses_at_once(request)
     }
 
-    /// Gives back what the store has taken ahead, without waiting for that.
+    /// Gives back the units that the store has taken ahead, in the background.
     fn give_back(&self) {}
 
-    /// Sets how long the limiter on this store waits for an answer, unless a rule says otherwise. A
-    /// store tells a slow server by it. It is set once, before any request.
+    /// Sets how long the limiter waits for an answer, unless a rule says otherwise: a server that
+    /// takes longer is slow. It is set once, before any request.
     fn answers_within(&self, _timeout: Duration) {}
 
-    /// Takes note of a rule that a limiter with this prefix applies, for operators. It returns at
-    /// once; a store that writes it down does so later, by itself, and nothing waits for it.
+    /// Notes a rule that a limiter with this prefix applies, for operators. It returns at once; a
+    /// store that writes the rule does so in the background.
     fn note_rule(&self, _prefix: &str, _rule: &RuleSummary) {}
 
     /// Resolves once all work that the store does without a caller is done: permits that were
@@ -141,17 +141,17 @@ pub trait BuiltInStore: Send + Sync {
     }
 }
 
-/// Whether a store serves now: by this a limiter answers a request that got no reply in time.
+/// The health of a store, by which a limiter answers a request that got no reply in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Health {
-    /// It serves. A request without an answer was one too many, or met an accident of its own: that
-    /// is never a reason to let a call through unchecked.
+    /// The store serves. A request without an answer met a high load or a failure of its own, and
+    /// is not let through unchecked.
     Up,
-    /// It refuses writes because it is full: no reason to let a call through unchecked either.
+    /// The store refuses writes because it is full. No call is let through unchecked.
     Full,
-    /// It is connected, and does not serve: it does not answer, or says that it is busy or loading.
+    /// The store is connected, but does not answer, or says that it is busy or loading.
     Slow,
-    /// It is not connected, or not yet.
+    /// The store is not connected, or not yet.
     Down,
 }
 

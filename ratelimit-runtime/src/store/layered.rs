@@ -1,4 +1,4 @@
-//! Which store of several layers answers a limiter.
+//! Finds the store among several layers that answers a limiter.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::built_in::{BuiltInStore, Health, Sealed};
 use super::{Answer, PermitRequest, PermitVerdict, Request, Store, StoreError, Verdict};
 use crate::rule::RuleSummary;
 
-/// A store of another crate, which has none of this.
+/// A store of another crate, which has none of these operations.
 struct NotBuiltIn;
 
 impl BuiltInStore for NotBuiltIn {}
@@ -17,7 +17,7 @@ pub(crate) fn outermost(store: &dyn Store) -> &dyn BuiltInStore {
     store.built_in(Sealed).unwrap_or(&NotBuiltIn)
 }
 
-/// The store that has the other operations: the outermost store of this crate.
+/// The store of the operations beyond decisions: the outermost store of this crate.
 pub(crate) fn built_in(store: &dyn Store) -> &dyn BuiltInStore {
     match (store.built_in(Sealed), store.inner()) {
         (Some(store), _) => store,
@@ -26,8 +26,8 @@ pub(crate) fn built_in(store: &dyn Store) -> &dyn BuiltInStore {
     }
 }
 
-/// The store that acquires a permit and decides these requests in one step. A permit alone passes
-/// by the layers of other crates.
+/// The store that acquires a permit and decides these requests in one step. A permit without
+/// requests bypasses the layers of other crates.
 pub(crate) fn acquires<'a>(store: &'a dyn Store, requests: &[Request<'_>]) -> &'a dyn BuiltInStore {
     if requests.is_empty() {
         built_in(store)

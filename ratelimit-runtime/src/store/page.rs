@@ -12,8 +12,7 @@ pub struct Page {
     /// The keys, as [`Request::key`](super::Request::key) has them. There may be none, and more on
     /// the next page.
     pub keys: Vec<Vec<u8>>,
-    /// Where the next page begins; `None` if this is the last one. A store gives these bytes a
-    /// meaning of its own.
+    /// The start of the next page, in the store's own encoding; `None` if this is the last one.
     pub next: Option<Vec<u8>>,
 }
 

@@ -42,14 +42,14 @@ pub struct PermitRequest {
     pub key: Arc<[u8]>,
     /// The name of the rule, as events and metrics show it; empty of a request by hand.
     pub rule: &'static str,
-    /// How many calls of the key may be in flight at a time; it may differ from call to call.
+    /// The most calls of the key in flight at a time, which may differ from call to call.
     pub max: u64,
-    /// How long the permit is held when the process dies: 5 seconds to an hour. A store that
-    /// other processes share renews the lease while the permit is open.
+    /// The time for which the permit is held after the process dies: 5 seconds to an hour. A store
+    /// that other processes share renews the lease while the permit is open.
     pub lease: Duration,
     /// The permit to acquire or to release.
     pub id: PermitId,
-    /// When the caller stops waiting; `None` where it waits as long as it takes.
+    /// The time at which the caller stops waiting; `None` for no limit.
     pub timeout_at: Option<Instant>,
 }
 
@@ -89,10 +89,10 @@ impl fmt::Debug for PermitRequest {
 pub struct PermitVerdict {
     /// `true` if other calls hold all permits.
     pub is_full: bool,
-    /// How many calls of the key are in flight, this one included if it has its permit.
+    /// The number of calls of the key in flight, this one included if it has its permit.
     pub in_flight: u64,
-    /// One verdict for each request, in order. Where no permit is free, those that
-    /// [`peek`](crate::Store::peek) would give, or none at all; they charge nothing.
+    /// One verdict for each request, in order. If no permit is free, nothing is charged: the
+    /// verdicts are those of [`peek`](crate::Store::peek), or there are none.
     pub verdicts: Vec<Verdict>,
 }
 

@@ -96,20 +96,20 @@ impl<'a> Request<'a> {
         self.cost
     }
 
-    /// For how long a refusal by the limits blocks the key, the first time if that grows; zero for
-    /// not at all. A refusal by a block does not extend it. A refusal that only open reservations
-    /// cause, other than [estimates](Self::is_estimate), sets none.
+    /// The time for which a refusal by the limits blocks the key, for the first offence if blocks
+    /// grow; zero for no block. A refusal by a block does not extend it. A refusal that only open
+    /// reservations cause, other than [estimates](Self::is_estimate), sets none.
     #[must_use]
     pub fn block(&self) -> Duration {
         self.block.first()
     }
 
-    /// The longest block, up to which each offence doubles the next one; zero where blocks do not
+    /// The longest block, up to which each offence doubles the next one; zero if blocks do not
     /// grow. A key's offences are forgotten this long after its last block has ended, or sooner, if
-    /// the request that set that block had a shorter longest block.
+    /// the request that set the block had a shorter longest block.
     ///
-    /// A call that is never refused has this without a [`block`](Self::block): it sets none, and
-    /// leaves the offences as they are.
+    /// A rule that never refuses a call has a longest block without a [`block`](Self::block): it
+    /// sets no block, and keeps the offences.
     #[must_use]
     pub fn longest_block(&self) -> Duration {
         Duration::from_micros(self.block.longest_us())
@@ -148,17 +148,17 @@ impl<'a> Request<'a> {
         self.is_sent_again
     }
 
-    /// When the caller stops waiting; `None` where it waits as long as it takes. A store need not
-    /// look at it: the limiter drops an answer that is late. A store that queues requests can leave
-    /// out those whose callers have stopped waiting.
+    /// The time at which the caller stops waiting; `None` for no limit. A store may ignore it: the
+    /// limiter drops a late answer. A store that queues requests can leave out those whose callers
+    /// have stopped waiting.
     #[must_use]
     pub fn timeout_at(&self) -> Option<Instant> {
         self.timeout_at
     }
 
-    /// For how long a process may spend units that it takes ahead; zero where it takes none, as of
-    /// a reservation, which is settled with the store. A store need not look at it: it may admit
-    /// from memory what was charged before.
+    /// The time for which a process may spend units that it takes ahead; zero if it takes none, as
+    /// for a reservation, which is settled with the store. A store may ignore it: it allows
+    /// admissions from memory of units charged earlier.
     #[must_use]
     pub fn prefetch(&self) -> Duration {
         let lease = if self.is_reservation() {

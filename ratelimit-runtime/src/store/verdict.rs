@@ -14,20 +14,20 @@ use crate::decision::NEVER_US;
 pub struct Verdict {
     /// `true` if the request is admitted.
     pub allowed: bool,
-    /// The index of the limit that decided: of those that refuse the one with the longest wait;
-    /// else the one with the least left.
+    /// The index of the limit that decided: the refusing limit with the longest wait, else the
+    /// limit with the least left.
     pub limit_index: usize,
     /// The cost left in the deciding limit, after the charge.
     pub remaining: u64,
-    /// Zero when admitted; else the time until this request would be admitted by all its limits, or
+    /// Zero if admitted; else the time until all limits would admit this request, or
     /// [`NEVER`](Self::NEVER).
     pub retry_after_us: u64,
     /// The time until the deciding limit is unused, if no other call arrives.
     pub reset_after_us: u64,
     /// The name of this charge for [`Store::refund`](super::Store::refund) and
-    /// [`Store::settle`](super::Store::settle): its time by the store's clock, in microseconds; in
-    /// a sliding window that of its first unit of cost, as the units that follow have the
-    /// microseconds that follow. 0 if nothing was charged.
+    /// [`Store::settle`](super::Store::settle): its time by the store's clock, in microseconds. In
+    /// a sliding window, the time of its first unit of cost; the next units have the next
+    /// microseconds. 0 if nothing was charged.
     pub ticket: u64,
     /// `true` if a block refused, and not a limit.
     pub blocked: bool,
@@ -37,8 +37,8 @@ pub struct Verdict {
     /// `true` if `retry_after_us` is rounded up to whole seconds: the request may be admitted
     /// earlier.
     pub(crate) rounded: bool,
-    /// How long the block goes on that refuses, in microseconds; [`u32::MAX`], some 71 minutes, of
-    /// a longer one. 0 where none refuses, or a store of another crate says so.
+    /// The rest of the refusing block, in microseconds; [`u32::MAX`], some 71 minutes, for a longer
+    /// one. 0 if no block refuses, or a store of another crate refuses by one.
     pub(crate) holds: u32,
 }
 
@@ -121,7 +121,7 @@ impl Verdict {
         }
     }
 
-    /// For how long the same request has this verdict, but for the time that has passed.
+    /// The microseconds for which the same request has this verdict; only its times count down.
     #[cfg(feature = "redis")]
     #[inline]
     pub(crate) fn holds_us(&self) -> u64 {
@@ -142,7 +142,7 @@ impl Verdict {
         }
     }
 
-    /// The verdict when `elapsed_us` have passed, which are fewer than it holds.
+    /// The verdict after `elapsed_us`, which is less than `holds_us`.
     #[cfg(feature = "redis")]
     #[inline]
     pub(crate) fn aged(mut self, elapsed_us: u64) -> Self {
@@ -182,8 +182,8 @@ impl Verdict {
         }
     }
 
-    /// The time until this request would be admitted; `None` of an admission, and of a refusal that
-    /// does not end by waiting.
+    /// The time until this request would be admitted; `None` for an admission, and for a refusal
+    /// that does not end by waiting.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         let ends = !self.allowed && self.retry_after_us != Self::NEVER;

@@ -49,7 +49,7 @@ pub struct MemoryStore {
 }
 
 const DEFAULT_CAPACITY: usize = 100_000;
-/// The shards for each processor, and in all: more of them contend less, and fill more of the
+/// The shards of each processor, and in all: more of them contend less, but fill more of the
 /// caches.
 const SHARDS_PER_PROCESSOR: usize = 4;
 const MAX_SHARDS: usize = 64;

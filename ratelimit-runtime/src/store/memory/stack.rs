@@ -22,7 +22,7 @@ impl<'a> StackPart<'a> {
         (self.hash, self.request.key())
     }
 
-    /// Gives each part the cost of those before it on its key.
+    /// Sets `ahead` of each part: the cost of earlier parts with its key.
     pub(super) fn add_up(parts: &mut [Self]) {
         let mut by_key: SmallVec<[&mut Self; 4]> = parts.iter_mut().collect();
         // In order of their keys, and those of a key in their own.
@@ -35,8 +35,8 @@ impl<'a> StackPart<'a> {
         }
     }
 
-    /// The request with the cost of those before it, because a key that stands twice has to have
-    /// room for both.
+    /// The request with the cost of earlier parts added: a key that a stack has twice needs room
+    /// for both.
     fn with_ahead(&self) -> Request<'a> {
         Request {
             cost: self.ahead.saturating_add(self.request.cost()),

@@ -142,7 +142,7 @@ fn text(error: &ServerError) -> &str {
         .map_or(text, |(text, _)| text)
 }
 
-/// The store's error for one that the server replied.
+/// Converts an error that the server replied.
 pub(super) fn from_server(error: &ServerError) -> StoreError {
     let (code, text) = (code(error), text(error));
     let text = text.strip_prefix(code).unwrap_or(text).trim_start();
@@ -179,7 +179,7 @@ pub(super) fn is_replica(error: &ServerError) -> bool {
     code(error) == "READONLY"
 }
 
-/// `true` if the server asks for a login, or does not know that of a connection any more.
+/// `true` if the server asks for a login, or no longer accepts the connection's.
 pub(super) fn is_logged_out(error: &ServerError) -> bool {
     code(error) == "NOAUTH"
 }

@@ -40,8 +40,8 @@ pub(crate) async fn of_server(
     Ok(Page::new(keys, next))
 }
 
-/// `true` if a server says that it is part of a cluster: no `SCAN` shows that. Every user may send
-/// `HELLO`; what does not know it, such as a proxy, is taken for one server.
+/// `true` if the server says that it is part of a cluster, which `SCAN` does not show. Every user
+/// may send `HELLO`; a server that does not know it, such as a proxy, counts as a single one.
 async fn is_node(batcher: &Batcher) -> bool {
     let reply = batcher.send(&[redis::cmd("HELLO")], false).await;
     let hello = reply
@@ -52,7 +52,7 @@ async fn is_node(batcher: &Batcher) -> bool {
         .is_some_and(|mode| mode == "cluster")
 }
 
-/// [`of_server`] for a cluster, one master after the other.
+/// A page of the stored keys of a cluster, one master after the other: see [`of_server`].
 pub(crate) async fn of_cluster(
     cluster: &Cluster,
     prefix: &[u8],

@@ -96,9 +96,9 @@ impl RedisStore {
         servers.ask(request.key(), question, until).await
     }
 
-    /// Decides a request with `prefetch`: by units taken ahead or a known refusal, else asks, and
-    /// takes units ahead if the key is busy. Units that this store holds do not refuse its own
-    /// call: they are given back, and it asks again.
+    /// Decides a request with `prefetch`: by units taken ahead or a known refusal; else asks the
+    /// server, and takes units ahead if the key is busy. If units that this store holds cause a
+    /// refusal, it gives them back and asks again.
     async fn acquire_ahead(&self, request: Request<'_>) -> Result<Verdict, StoreError> {
         let is_away = || self.is_away(&request);
         // If the units are too few, it asks.
@@ -270,8 +270,8 @@ impl Store for RedisStore {
     }
 }
 
-/// `true` if there is time to give units back and to ask again, where a question takes as long as
-/// the one that was `asked` then.
+/// `true` if there is time to give units back and ask again, if each takes as long as the question
+/// sent at `asked`.
 fn has_time(asked: Instant, until: Option<Instant>) -> bool {
     until.is_none_or(|until| Instant::now() + 3 * asked.elapsed() <= until)
 }

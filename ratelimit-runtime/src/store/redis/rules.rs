@@ -20,7 +20,7 @@ const LOOK: Duration = Duration::from_secs(60);
 /// The most rules that a command writes: the server is busy for some microseconds.
 const AT_ONCE: usize = 64;
 const SECONDS_OF_A_DAY: u64 = 86_400;
-/// The life of the hash after it was last written, in seconds; readers leave out older rules in it.
+/// The life of the hash after a write, in seconds; readers leave out older rules in it.
 const LIFE: u64 = 35 * SECONDS_OF_A_DAY;
 
 /// A hash with more fields is begun anew: names made at run time must not fill the server.
@@ -42,12 +42,12 @@ pub(super) struct RuleBook {
 struct NotedRule {
     /// The line without the day of writing.
     line: String,
-    /// When it was last written.
+    /// The time at which the rule was last written.
     written: Option<When>,
 }
 
-/// The day, in days since 1970, and the number of reconnections: after one, the server may have
-/// lost what was written.
+/// The day, in days since 1970, and the number of reconnections: after a reconnection, the server
+/// may have lost the rule.
 type When = (u64, u64);
 
 /// The fields to write, with their lines.

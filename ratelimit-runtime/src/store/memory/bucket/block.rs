@@ -8,7 +8,7 @@ pub(super) struct Block {
     until: u64,
     /// The number of blocks in a row that rules have set.
     strikes: u64,
-    /// How long strikes are remembered after the block, in microseconds.
+    /// The time for which strikes are remembered after the block, in microseconds.
     remembered: u64,
 }
 

@@ -13,7 +13,7 @@ pub(in crate::store) struct KeyState<S> {
     /// The algorithm's state, which knows the time of the newest write. A clock before that has
     /// stepped back, and is taken to stand still at that time, so that nothing is admitted twice.
     state: S,
-    /// When all charges are void, in microseconds. A block may last longer.
+    /// The time at which all charges are void, in microseconds. A block may last longer.
     expires_at: u64,
     /// The block, which few keys ever have.
     block: Option<Box<Block>>,
@@ -232,7 +232,7 @@ impl<S: AlgorithmState> KeyState<S> {
         block.is_some_and(|block| block.left(at) > 0)
     }
 
-    /// How long the block goes on by the clock, in microseconds.
+    /// The rest of the block by the clock, in microseconds.
     #[inline]
     fn blocked_for(&self, time: CallTime) -> u64 {
         let block = self.block.as_ref();

@@ -103,8 +103,8 @@ impl Batch {
         }
     }
 
-    /// Adds a group after the groups of its key that were added before; `from` is the first
-    /// position it may take. Returns that of the key's next group.
+    /// Adds a group after the earlier groups of its key; `from` is the first position it may take.
+    /// Returns the first position for the key's next group.
     pub(super) fn add(&mut self, slot: u16, key: &Arc<[u8]>, group: Group, from: usize) -> usize {
         self.callers += group.callers.len();
         self.units +=

@@ -51,13 +51,14 @@ pub(crate) type Replies = Result<SmallVec<[Reply; 1]>, Failure>;
 #[derive(Debug)]
 pub(super) struct Caller {
     pub(super) answer: oneshot::Sender<Replies>,
-    /// When the caller stops waiting, if ever.
+    /// The time at which the caller stops waiting, if ever.
     pub(super) until: Option<Instant>,
-    /// When the connection began on which alone the questions may be sent, if there is such.
+    /// The start of the only connection on which the questions may be sent; `None` for any
+    /// connection.
     pub(super) on: Option<Instant>,
 }
 
-/// When a batch is sent, and when its connection began.
+/// The time at which a batch is sent, and the start of its connection.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Departure {
     pub(super) now: Instant,

@@ -42,11 +42,11 @@ pub(crate) struct Batcher {
     slot_of: fn(&[u8]) -> u16,
 }
 
-/// How the questions of a caller are sent.
+/// The way in which a caller's questions are sent.
 enum Accepted {
-    /// By itself.
+    /// By the caller itself.
     Alone(OpenCall),
-    /// By a call for several callers, from the queue.
+    /// From the queue, in a call for several callers.
     Queued(oneshot::Receiver<Replies>),
 }
 
@@ -118,8 +118,8 @@ impl Batcher {
         }
     }
 
-    /// Accepts a caller, which sends by itself or waits. The status is read under the lock under
-    /// which queued callers are removed to fail: a later caller sees the new status.
+    /// Accepts a caller, which sends by itself or waits. One lock guards reading the status and
+    /// failing queued callers, so that no caller is queued after they failed.
     fn accept(
         &self,
         stack: &[KeyQuestion<'_>],

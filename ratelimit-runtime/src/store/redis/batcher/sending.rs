@@ -25,7 +25,7 @@ pub(super) fn foreign(connection: &Connection) -> Failure {
 /// A call in flight, which is about to be sent or was sent.
 pub(super) struct OpenCall {
     traffic: Arc<Traffic>,
-    /// The number of callers from the queue; `None` for one that sends by itself.
+    /// The number of callers from the queue; `None` if a caller sends by itself.
     queued: Option<usize>,
     connection: Arc<Connection>,
     sent: Instant,
@@ -33,7 +33,7 @@ pub(super) struct OpenCall {
 }
 
 impl OpenCall {
-    /// Begins a call for `queued` callers from the queue, or for one that sends by itself.
+    /// Begins a call for `queued` callers from the queue, or for a caller that sends by itself.
     pub(super) fn begin(
         traffic: &Arc<Traffic>,
         state: &mut State,
@@ -90,8 +90,8 @@ impl OpenCall {
 }
 
 impl Drop for OpenCall {
-    /// Keeps the call of a caller that gave up in flight until its reply arrived. Replies are in
-    /// order: a task waits for that to a PING behind the call, and tells the link if it is late.
+    /// Keeps the call of a caller that gave up in flight until its reply has arrived. A task waits
+    /// for the reply to a PING sent after the call, and tells the link if that is late.
     fn drop(&mut self) {
         if self.is_answered {
             return self.traffic.answered(self.queued);

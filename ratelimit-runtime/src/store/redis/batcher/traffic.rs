@@ -85,7 +85,7 @@ impl Traffic {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends a call for `queued` callers from the queue, or for one that sent by itself.
+    /// Ends a call for `queued` callers from the queue, or for a caller that sent by itself.
     pub(super) fn answered(&self, queued: Option<usize>) {
         let mut state = self.state();
         state.callers -= queued.unwrap_or(1);

@@ -36,8 +36,8 @@ pub(super) struct SendTrial {
 }
 
 impl SendTrial {
-    /// Counts a call, for which so many callers wait now. `true` after the last of those that are
-    /// timed together: then the way may be another.
+    /// Counts a call, for which `callers` wait now. `true` after the last call of a timed series,
+    /// which may change the way of sending.
     pub(super) fn count(&mut self, callers: usize, now: impl FnOnce() -> Instant) -> bool {
         self.most = self.most.max(callers);
         self.calls += 1;

@@ -36,8 +36,8 @@ pub(super) struct Nodes {
     pub(super) seeds: Vec<TcpAddress>,
     /// The settings of each link, with login and TLS of all nodes.
     pub(super) link: LinkSettings,
-    /// Told of the slots of a master that has lost a connection; `None` where keys are in other
-    /// slots than what is known of them.
+    /// Voids known answers about the slots of a master that has lost a connection; `None` without
+    /// scripts, where a suffix moves stored keys to other slots.
     pub(super) epochs: Option<Epochs>,
     pub(super) runtime: Handle,
     pub(super) map: Mutex<SlotMap>,
@@ -45,7 +45,7 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    /// The locked map, to be held briefly and across no wait.
+    /// The locked map, to be held briefly and across no `.await`.
     pub(super) fn map(&self) -> MutexGuard<'_, SlotMap> {
         self.map.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -68,7 +68,7 @@ impl Nodes {
         Arc::clone(batcher)
     }
 
-    /// Voids what is known of the slots of this master, whenever it is connected to again.
+    /// Voids known answers about the slots of this master, whenever it is connected to again.
     fn reconnected_to(self: &Arc<Self>, at: &TcpAddress, epochs: &Epochs) -> OnConnection {
         let (nodes, at, epochs) = (Arc::downgrade(self), at.clone(), epochs.clone());
         Arc::new(move || {
@@ -77,8 +77,8 @@ impl Nodes {
         })
     }
 
-    /// The node at this address, which serves the slot from now on. One that is new here, or that
-    /// no answer about all slots has named yet, may have taken it over.
+    /// Makes the node at this address the master of the slot, and returns it. A node that is new,
+    /// or that no list of all slots has named yet, may have taken the slot over.
     pub(super) fn moved(self: &Arc<Self>, slot: u16, to: TcpAddress) -> Arc<Master> {
         let master = self.map().moved(slot, to);
         if master.batcher.get().is_none() || !master.is_listed.load(Relaxed) {
@@ -87,8 +87,8 @@ impl Nodes {
         master
     }
 
-    /// Voids what is known of slots that masters have taken over, perhaps without the last writes,
-    /// and connects to these masters before a call does.
+    /// Voids known answers about slots that masters have taken over, perhaps without the last
+    /// writes, and connects to these masters before a call does.
     fn taken_over(self: &Arc<Self>, slots: &[(usize, Arc<Master>)]) {
         for (_, master) in slots {
             self.batcher(master);
@@ -173,8 +173,8 @@ impl Nodes {
     }
 }
 
-/// Asks for the slots as long as a master does not serve: another one may, and callers that are
-/// answered by what is known, or wait for a slot to be free, ask no master. Ends with the link.
+/// Asks for the slots while a master does not serve, because another may. Callers that a known
+/// answer refuses, or that wait for a slot, ask no master. Ends with the link.
 async fn refresh_while_away(nodes: Weak<Nodes>, link: Weak<Link>) {
     let Some(mut changes) = link.upgrade().map(|link| link.changes()) else {
         return;

@@ -9,7 +9,7 @@ use crate::store::redis::settings::server::TcpAddress;
 pub(super) enum Redirect {
     /// This node serves the slot from now on.
     Moved(TcpAddress),
-    /// This node is to be asked for this one call, behind an `ASKING`.
+    /// This node decides this one call, after an `ASKING`.
     Ask(TcpAddress),
     /// No node carries the call out now: its keys are partly moved, or the slot's node is not
     /// known.
@@ -17,8 +17,8 @@ pub(super) enum Redirect {
 }
 
 impl Redirect {
-    /// The redirect that an error of the node at the host `asked` is, for a call about this slot;
-    /// `None` if it is none.
+    /// The redirect in an error that the node at the host `asked` gave to a call for this slot;
+    /// `None` if the error is no redirect.
     pub(super) fn of(error: &ServerError, slot: u16, asked: &str) -> Option<Self> {
         let details = error.details().unwrap_or_default();
         let at = |redirect: fn(TcpAddress) -> Self| {

@@ -11,7 +11,7 @@ use crate::error::StoreError;
 
 /// The shortest time between two questions for the slots.
 pub(super) const ASK_EVERY: Duration = Duration::from_millis(250);
-/// The time without an answer after which callers do not wait for the first map any more.
+/// The time without an answer after which callers stop waiting for the first map.
 const SLOW: Duration = Duration::from_secs(1);
 /// The time after which the runtime may not drive the task: a caller does so for a [`MOMENT`].
 const LONG: Duration = Duration::from_millis(150);
@@ -28,7 +28,7 @@ pub(super) struct Refresh {
 /// The last question for the slots.
 struct LastRefresh {
     task: JoinHandle<()>,
-    /// When it was asked, or will be.
+    /// The time at which the question was or will be sent.
     at: Instant,
 }
 
@@ -37,8 +37,8 @@ impl Refresh {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a task that [asks](Self::ask) for the slots at a time, once in [`ASK_EVERY`], unless
-    /// one does so already.
+    /// Starts a task that [asks](Self::ask) for the slots, at most once in [`ASK_EVERY`], unless
+    /// one is running.
     pub(super) fn begin(&self, start: impl FnOnce(Instant) -> JoinHandle<()>) {
         let (mut last, now) = (self.last(), Instant::now());
         if last.as_ref().is_none_or(|last| last.task.is_finished()) {

@@ -93,8 +93,8 @@ impl SlotMap {
     /// Replaces the map by these ranges; an impossible range names no slot. Known masters keep
     /// their links; masters without slots are dropped.
     ///
-    /// Returns the slots of masters with a link that have none any more, each with the master that
-    /// has taken it over.
+    /// Returns the slots whose former master had a link and has no slots any more, each with its
+    /// new master.
     pub(super) fn replace(&mut self, ranges: Vec<SlotRange>) -> Vec<(usize, Arc<Master>)> {
         let none = vec![None; self.owners.len()].into();
         let before: Box<[Option<Arc<Master>>]> = std::mem::replace(&mut self.owners, none);

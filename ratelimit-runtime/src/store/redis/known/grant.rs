@@ -26,22 +26,22 @@ pub(crate) struct Grant {
     left: AtomicU64,
     taken: OnceLock<Lease>,
     changed: Notify,
-    /// `true` once no caller waits for the reply. Its receivers are those who do, or have waited
-    /// and not spent yet.
+    /// `true` once no caller waits for the reply. A receiver is a caller that waits, or that has
+    /// waited and not spent yet.
     fetched: watch::Sender<bool>,
-    /// Its receiver is the task, until what is left has been given back.
+    /// The task holds the receiver until the rest has been given back.
     open: watch::Sender<()>,
 }
 
 /// The units that the server has granted.
 struct Lease {
     granted: Granted,
-    /// The standing of the limits before: the cost that remained of the limit with the least left,
-    /// and the time until that is whole again.
+    /// The standing of the limits before the grant: the cost left in the limit with the least, and
+    /// the time until that limit is unused.
     before: Verdict,
-    /// When the reply arrived.
+    /// The time at which the reply arrived.
     at: Moment,
-    /// When the lease ends; for a grant of no units, when the next one may be fetched.
+    /// The end of the lease; for a grant of no units, the time at which the next may be fetched.
     until: u64,
 }
 
@@ -85,13 +85,13 @@ impl Grant {
         left < OVER && self.taken.get().is_none_or(fits)
     }
 
-    /// A waiting caller, until it is dropped.
+    /// A receiver that stands for a waiting caller until it is dropped.
     pub(super) fn waiting(&self) -> watch::Receiver<bool> {
         self.fetched.subscribe()
     }
 
-    /// Waits for the reply, if it is on its way and may have units for this caller too. That to
-    /// another runtime is not read while that sleeps.
+    /// Waits for the reply, if it may have units for this caller too. It does not wait for a task
+    /// of another runtime, which reads no reply while it sleeps.
     pub(super) async fn fetched(&self, waiting: &mut watch::Receiver<bool>) {
         let has_room = self.fetched.receiver_count() as u64 <= self.wanted;
         if has_room && self.runtime == current() {
@@ -116,12 +116,12 @@ impl Grant {
         }
     }
 
-    /// A receiver for the task that fetches the grant, and gives back what is left.
+    /// A receiver for the task that fetches the grant and gives back the rest.
     pub(super) fn opened(&self) -> watch::Receiver<()> {
         self.open.subscribe()
     }
 
-    /// Waits until the server has answered to what was given back of a grant that is over, or will
+    /// Waits until the task has ended: the server has answered to the units given back, or will
     /// not.
     pub(crate) async fn given_back(&self) {
         self.open.closed().await;
@@ -202,8 +202,8 @@ impl Grant {
         self.taken.get().map_or(0, |taken| taken.before.remaining)
     }
 
-    /// Waits until the first unit or the last is spent, or the grant has [ended](Self::end).
-    /// Returns the units that are left of one that has not.
+    /// Waits until the first or the last unit is spent, or the grant has [ended](Self::end).
+    /// Returns the units left; `None` if the grant has ended.
     pub(super) async fn changed(&self) -> Option<u64> {
         if self.left.load(Ordering::Acquire) < OVER {
             self.changed.notified().await;
@@ -217,8 +217,8 @@ impl Grant {
         self.left.load(Ordering::Acquire) & !OVER
     }
 
-    /// The grant to tell the server of when it is over: if units are left and, for a bucket, also
-    /// if all were spent, as they drain from then on. `None` also if the server may have lost its
+    /// The grant to report to the server at its end: if units are left and, for a bucket, also if
+    /// all were spent, because they drain from then on. `None` also if the server may have lost its
     /// data.
     pub(super) fn owed(&self, epoch: u64) -> Option<Granted> {
         let Lease { granted, at, .. } = self.taken.get()?;

@@ -118,8 +118,9 @@ impl Grants {
         self.begin(request, hash, units, 0..1)
     }
 
-    /// A further grant of a log to fetch while this one is spent, as one question takes few. All of
-    /// a key are worth no more than the calls of a lease, and than a quarter of what was left.
+    /// A further grant of a log to fetch while this one is spent, because a question takes few
+    /// units. All grants of a key hold at most the units spent in a lease, and a quarter of what
+    /// the limits had left.
     pub(super) fn next(&self, spent: &Grant) -> Option<Arc<Grant>> {
         if !spent.of.algorithm.row().is_log {
             return None;
@@ -132,8 +133,8 @@ impl Grants {
         self.begin(&spent.request(MOST_IN_LOG), hash, MOST_IN_LOG, 1..most)
     }
 
-    /// Adds a grant to fetch, if its key has so many open ones. The first of a key takes the room
-    /// of the least recently used one.
+    /// Adds a grant to fetch, if the number of the key's open grants is in `so_many`. The first
+    /// grant of a key replaces the least recently used one if there is no room.
     fn begin(
         &self,
         request: &Request<'_>,
@@ -166,7 +167,7 @@ impl Grants {
         }
     }
 
-    /// Ends a grant of which nothing will be given back any more.
+    /// Removes a grant that gives back no more units.
     pub(super) fn remove(&self, grant: &Arc<Grant>) {
         // Reads no clock: one of the application that panics may be why its task is dropped.
         let _ = grant.end();
@@ -175,13 +176,13 @@ impl Grants {
         }
     }
 
-    /// All grants, until all is given back.
+    /// All grants, including those that are still giving units back.
     pub(super) fn all(&self) -> Vec<Arc<Grant>> {
         let sets = self.sets.read_each();
         sets.flat_map(|set| set.clone()).collect()
     }
 
-    /// The grants of a key, until all is given back.
+    /// The grants of a key, including those that are still giving units back.
     pub(super) fn held(&self, key: &[u8]) -> GrantsHeld {
         let hash = self.sets.hash(key);
         let set = self.sets.read(hash);

@@ -13,7 +13,7 @@ pub(super) struct KnownKey {
     pub(super) key: Box<[u8]>,
     pub(super) limits: SmallVec<[Limit; 1]>,
     pub(super) algorithm: Algorithm,
-    /// When it last answered a request, in microseconds.
+    /// The time at which the refusal or grant last answered a request, in microseconds.
     used: AtomicU64,
 }
 

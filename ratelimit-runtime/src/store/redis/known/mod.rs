@@ -259,7 +259,7 @@ impl Known {
         self.grants.get()?.spend(request)
     }
 
-    /// The task that takes units ahead, if the request is one of many of its key.
+    /// The task that takes units ahead, if the key is busy.
     pub(crate) fn fetch(&self, request: &Request<'_>) -> Option<Fetch> {
         let grants = self.grants.get_or_init(|| {
             let own_clock = self.is_own_clock.then(|| Arc::clone(&self.clock));
@@ -269,7 +269,7 @@ impl Known {
         Some(Fetch::new(grants, wanted))
     }
 
-    /// What is held of a key, before the server is asked.
+    /// The grants of a key that hold units of this runtime, before the server is asked.
     pub(crate) fn held(&self, key: &[u8]) -> GrantsHeld {
         let grants = self.grants.get();
         let mut held = grants.map_or_else(GrantsHeld::new, |grants| grants.held(key));
@@ -277,7 +277,8 @@ impl Known {
         held
     }
 
-    /// `true` if a request may be refused for what is `held`, now or when the server was asked.
+    /// `true` if the units in `held`, now or when the server was asked, may be the reason for a
+    /// refusal.
     pub(crate) fn is_refused_for(
         &self,
         held: &mut GrantsHeld,
@@ -294,7 +295,7 @@ impl Known {
         units > 0 && !refusal.blocked && refusal.remaining + units >= request.cost()
     }
 
-    /// Gives back what is held, and waits until that is done.
+    /// Gives back the units of these grants, and waits until the server has answered.
     pub(crate) async fn gave_back(&self, held: &[Arc<Grant>]) {
         self.give_back(held);
         for grant in held {
@@ -302,7 +303,7 @@ impl Known {
         }
     }
 
-    /// Gives back what is held, without waiting for that.
+    /// Gives back the units of these grants in the background.
     pub(crate) fn give_back(&self, held: &[Arc<Grant>]) {
         if let Some(grants) = self.grants.get() {
             for grant in held {
@@ -327,8 +328,8 @@ impl Known {
         }
     }
 
-    /// [`changing`](Self::changing) for an operation that also voids the units taken ahead of a
-    /// key, now and, if they are on their way, when it is over. They are given back.
+    /// [`changing`](Self::changing) for an operation that also voids the key's units taken ahead,
+    /// now and, if they are still being fetched, when it is over. They are given back.
     pub fn voiding<'a>(&'a self, key: &'a [u8]) -> Changing<'a> {
         let changing = Changing {
             known: self,
@@ -340,7 +341,7 @@ impl Known {
     }
 }
 
-/// Drops a key's refusals when it is dropped.
+/// Forgets a key's refusals when dropped.
 #[must_use = "dropping it forgets the key"]
 pub struct Changing<'a> {
     known: &'a Known,

@@ -6,7 +6,7 @@ use crate::store::redis::settings::epochs::Epochs;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Moment {
-    /// By the clock of the store, in microseconds.
+    /// The time by the store's clock, in microseconds.
     pub(super) time: u64,
     /// The number of reconnections to the key's server so far.
     pub(super) epoch: u64,

@@ -13,7 +13,8 @@ pub(super) const MOST: u64 = 65_535;
 
 pub(super) struct Recent(Sets<Cell>);
 
-/// The key of a cell, the number of the lease, and the units of that lease and of the one before.
+/// The key of a cell, the number of its lease, and the units spent in this lease and in the one
+/// before.
 #[derive(Default)]
 struct Cell {
     hash: u64,

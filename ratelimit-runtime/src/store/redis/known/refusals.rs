@@ -10,7 +10,7 @@ use crate::store::{Request, Verdict};
 
 pub(super) struct Refusals {
     sets: Sets<RefusalSet>,
-    /// How long a refusal holds, in microseconds.
+    /// The time for which a refusal holds, in microseconds.
     pub(super) staleness: u64,
 }
 
@@ -36,9 +36,9 @@ struct KnownRefusal {
     of: KnownKey,
     cost: u64,
     block: BlockDuration,
-    /// When the request was about to be sent.
+    /// The time just before the request was sent.
     sent_at: Moment,
-    /// When the verdict arrived, which the store reached between the two.
+    /// The time at which the verdict arrived; the store reached it after `sent_at`.
     replied: u64,
     verdict: Verdict,
 }
@@ -56,7 +56,7 @@ impl Refusals {
         self.sets.has_room()
     }
 
-    /// The refusal that answers a request. The clock is read only if there is one.
+    /// The refusal that answers a request. Reads the clock only if there is one.
     #[inline]
     pub(super) fn find(
         &self,
@@ -135,7 +135,7 @@ impl Refusals {
         }
     }
 
-    /// Drops the refusals of a key, also those that are on their way.
+    /// Drops the refusals of a key, and those about to arrive.
     pub(super) fn forget(&self, key: &[u8]) {
         if self.has_room() {
             self.forget_of(self.sets.hash(key), key);
@@ -152,9 +152,9 @@ impl Refusals {
 }
 
 impl KnownRefusal {
-    /// `true` if the request is refused while this refusal holds: by a block, whatever its cost; by
-    /// limits, if it costs no less, as the wait for each limit grows with the cost. A request with
-    /// another block has to be asked, because it would set that.
+    /// `true` if this refusal, while it holds, refuses the request: by a block at any cost; by
+    /// limits from its own cost on, because a wait grows with the cost. A request with another
+    /// block is sent, because it sets that block.
     #[inline]
     fn refuses(&self, request: &Request<'_>) -> bool {
         self.verdict.blocked || (self.cost <= request.cost() && self.block == request.block)

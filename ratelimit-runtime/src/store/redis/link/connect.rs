@@ -19,8 +19,8 @@ const CREDENTIALS: Duration = Duration::from_secs(5);
 /// The time that a server has for each reply of the login, for that to the probe, and for those to
 /// the greeting: a network may drop all packets without an error.
 const SILENCE: Duration = Duration::from_secs(2);
-/// The further round trips for the greeting: its scripts are some 200 kB, of which a new connection
-/// of TCP sends 15 in the first round trip, and in each at most twice as many as before.
+/// The further round trips for the greeting. Its scripts are some 200 kB; a new TCP connection
+/// sends 15 kB in the first round trip, and at most twice as much in each next one.
 const SLOW_START: u32 = 8;
 /// The length from which on an incomplete reply of the login is an error, in bytes.
 const LONGEST: usize = 4_096;
@@ -28,8 +28,8 @@ const LONGEST: usize = 4_096;
 /// A connection, and the state of its server.
 pub(super) type Connected = (Connection, Probed);
 
-/// Connects, logs in, asks the server for its state, and sends the greeting. A server to which
-/// scripts are sent has to reply to one that may write.
+/// Connects, logs in, asks the server for its state, and sends the greeting. A server that is sent
+/// scripts must also reply to a command that may write.
 pub(super) async fn connect(
     server: &Arc<Server>,
     greeting: &Pipeline,

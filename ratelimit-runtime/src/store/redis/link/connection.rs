@@ -51,7 +51,8 @@ pub(crate) struct Lost;
 /// began.
 pub(crate) struct Connection {
     redis: MultiplexedConnection,
-    /// A task of its own, which holds the sender of `open`: however it ends, `open` is closed.
+    /// The task that drives the connection. It holds the sender of `open`: however it ends, `open`
+    /// is closed.
     driver: AbortHandle,
     /// The socket, if the server is on this machine. The driver owns it, and closes it with the
     /// stream.
@@ -79,7 +80,7 @@ pub(crate) struct Connection {
     doubted: Notify,
     /// Further connections to the server, each for one caller at a time.
     others: [Arc<Mutex<Option<Self>>>; OTHERS],
-    /// For each key whose callers wait for one of them, or have it, the lock of its turn.
+    /// The turns of keys whose callers wait for, or have, one of `others`.
     pub(crate) turns: KeyTurns,
 }
 
@@ -160,8 +161,8 @@ impl Connection {
         self.socket.is_some() && self.round_trip.load(Relaxed) < NEAR
     }
 
-    /// On a near server, lets writes wait for the reply to those before, so that they wake it
-    /// together; or not.
+    /// Sets whether writes to a near server wait for replies to earlier ones, so that they wake it
+    /// together.
     pub(crate) fn gather(&self, gathers: bool) {
         if self.is_near()
             && self.gathers.swap(gathers, Relaxed) != gathers
@@ -269,8 +270,8 @@ impl Connection {
     }
 
     /// Handles an error in reply to a call. A connection to a replica ends. A server that is busy
-    /// or loading, or does not know the login any more, is doubtful: if it replies so to a PING, it
-    /// is slow, or another connection logs in anew.
+    /// or loading, or no longer knows the login, is sent a PING: the same reply makes it slow, or
+    /// begins another connection, which logs in anew.
     pub(crate) fn note(&self, error: &ServerError) {
         if errors::is_replica(error) {
             self.end(errors::replica());

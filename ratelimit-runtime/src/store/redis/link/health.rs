@@ -42,9 +42,9 @@ pub(super) struct LinkHealth {
     state: LinkState,
     /// The pauses since the last good connection.
     backoff: Backoff,
-    /// When the next attempt begins; `None` during an attempt or a connection.
+    /// The time of the next attempt; `None` during an attempt or a connection.
     connect_at: Option<Instant>,
-    /// When the attempt or the connection began.
+    /// The start of the attempt or the connection.
     since: Instant,
     /// The only PING that is not answered yet.
     ping: Option<Ping>,
@@ -57,7 +57,7 @@ pub(super) struct LinkHealth {
 #[derive(Debug)]
 struct Ping {
     sent: Instant,
-    /// When the server counts as slow unless it has answered.
+    /// The time from which on the server counts as slow without an answer.
     late: Instant,
 }
 

@@ -140,13 +140,13 @@ impl Link {
         }
     }
 
-    /// How long a call waits before the link is doubtful: the limiter's timeout.
+    /// The time without a reply after which a call makes the link doubtful: the limiter's timeout.
     pub(crate) fn timeout(&self) -> Duration {
         Duration::from_micros(self.timeout_us.load(Relaxed))
     }
 
     /// Lets the runtime read first, if it may have missed the end of the connection: no call is
-    /// sent on one that the server has closed while the runtime stood still.
+    /// sent on a connection that the server closed while the runtime stood still.
     pub(crate) async fn look(&self) {
         if matches!(self.status(), LinkStatus::Up(connection) if connection.is_unread(Instant::now()))
         {

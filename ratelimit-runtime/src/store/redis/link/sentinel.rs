@@ -25,22 +25,21 @@ use crate::store::redis::errors;
 use crate::store::redis::settings::deployment::SentinelNames;
 use crate::store::redis::settings::server::{Address, Server, TcpAddress};
 
-/// The time that a sentinel has to answer, including connecting: so long where it is near, and at
-/// most where it is far away.
+/// The shortest and the longest time that a sentinel has to answer, including connecting.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(800);
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often each sentinel is asked while there is a connection to the master.
+/// The time between two questions to a sentinel while the master is connected.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 
 /// The sentinels that watch the master of one name.
 pub(crate) struct Sentinels {
     pub(super) names: SentinelNames,
-    /// Login and TLS of the master, wherever it is.
+    /// The login and TLS of the master, whatever its address.
     master: Server,
     /// The last answer that was not outdated.
     known: Mutex<Option<SentinelAnswer>>,
-    /// The time that sentinels have to answer: twice what the last answer on a new connection took,
-    /// and twice as long after each in which none arrived.
+    /// The time that sentinels have to answer: twice the time of the last answer on a new
+    /// connection, doubled after each time without an answer.
     timeout: Mutex<Duration>,
 }
 
@@ -181,8 +180,8 @@ impl Sentinels {
         asking.join_next().await;
     }
 
-    /// `true` if the server at this address takes itself for a master; `None` if it is not reached.
-    /// A sentinel may have been set up wrong, or have missed a fail-over.
+    /// `true` if the server at this address says that it is a master; `None` if it cannot be
+    /// reached. A sentinel may be set up wrongly, or have missed a fail-over.
     async fn is_master(&self, at: &TcpAddress) -> Option<bool> {
         let (_, probed) = connect(&Arc::new(self.master.at(at)), &Pipeline::new())
             .await

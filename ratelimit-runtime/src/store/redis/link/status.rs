@@ -100,7 +100,7 @@ impl LinkStatus {
 /// The status that the link's task saw last.
 pub(crate) struct Published {
     pub(super) status: LinkStatus,
-    /// When the task had its last turn.
+    /// The time of the task's last turn.
     pub(super) at: Instant,
 }
 

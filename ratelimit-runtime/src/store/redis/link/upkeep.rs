@@ -22,7 +22,7 @@ use crate::store::redis::errors;
 
 /// The longest pause between turns of the task while the server is slow or down.
 const BEAT: Duration = Duration::from_millis(50);
-/// How long a replaced connection may still answer the calls in flight on it.
+/// The time for which a replaced connection may still answer its calls in flight.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 /// The pause after a login that could not be renewed.
 const RENEW_AGAIN: Duration = Duration::from_secs(1);
@@ -238,7 +238,7 @@ impl Upkeep {
         self.error = (self.health.state() == LinkState::Down).then_some(error);
     }
 
-    /// The server for the log: that of the connection, or without one as it is found.
+    /// The server's name in the log: that of the connection, else that of the settings.
     fn server(&self) -> String {
         match &self.connection {
             Some(connection) => self.settings.describe(&connection.server),

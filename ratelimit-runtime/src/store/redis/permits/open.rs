@@ -45,7 +45,8 @@ pub(super) struct OpenPermits {
 struct ServerCalls {
     due: BTreeSet<(Instant, PermitId)>,
     pending: usize,
-    /// When the server is asked again, if the last call failed because it does not serve.
+    /// The time at which the server is asked again, if the last call failed because it does not
+    /// serve.
     away_until: Option<Instant>,
 }
 
@@ -69,18 +70,19 @@ impl ServerCalls {
 
 struct HeldPermit {
     request: PermitRequest,
-    /// When the permit is due, and at which server; `None` while a call is pending.
+    /// The time at which the permit is due, and its server; `None` while a call is pending.
     due: Option<(Instant, usize)>,
-    /// The number of connections to the server of its key when that was last looked at.
+    /// The number of connections to the server of its key, when last looked at.
     epoch: u64,
-    /// `true` until it is known to be acquired: a call that was given up may be carried out later,
-    /// behind the release, where the server has to be sent the script.
+    /// `true` until it is known to be acquired: a call that was given up may be carried out after
+    /// the release, if the script has to be sent first.
     is_awaited: bool,
-    /// Until when the release of the permit is tried, if it is to be. By then its lease has ended.
+    /// The time until which the permit's release is tried, when its lease has ended; `None` to keep
+    /// it.
     release_until: Option<Instant>,
 }
 
-/// A permit to renew or to release, by a call of its own.
+/// A permit to renew or release by its own call.
 pub(super) struct DuePermit {
     pub(super) request: PermitRequest,
     /// `true` to release the permit, `false` to renew it.
@@ -108,9 +110,9 @@ impl OpenPermits {
         }
     }
 
-    /// Adds a permit that a call is about to ask for. It is known from now on, so that it is
-    /// released whatever the answer is. That arrives long before the lease ends. Returns the
-    /// permits of the key [to release](Self::releases_of).
+    /// Adds a permit before its call is sent, so that it is released whatever the reply is, which
+    /// arrives long before the lease ends. Returns the permits of the key [to
+    /// release](Self::releases_of).
     pub(super) fn add(&mut self, request: &PermitRequest, now: Instant) -> Vec<String> {
         let epoch = self.servers.epochs.of(&request.key);
         self.permits.insert(
@@ -127,8 +129,8 @@ impl OpenPermits {
         self.releases_of(&request.key)
     }
 
-    /// The permits of a key to release, as members. A call on the key releases them too, because
-    /// their own calls may come after it. Releasing twice does nothing.
+    /// The permits of a key to release, as members of its sorted set. Every call on the key
+    /// releases them, because their own calls may come later. Releasing twice does nothing.
     pub(super) fn releases_of(&self, key: &Arc<[u8]>) -> Vec<String> {
         let first = (
             Arc::clone(key),
@@ -214,8 +216,8 @@ impl OpenPermits {
         taken
     }
 
-    /// `true` if a permit is due that may be taken and is not to wait for others to share its call:
-    /// one to release, or one that was held back.
+    /// `true` if a due permit should not wait for others to share its call: it is to be released,
+    /// or was held back for lack of room.
     pub(super) fn is_urgent(&self, now: Instant) -> bool {
         let is_due = |calls: &ServerCalls| {
             calls.away_until.is_none() && calls.room(now) > 0 && calls.is_due(now)

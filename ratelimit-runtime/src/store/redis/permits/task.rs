@@ -62,9 +62,9 @@ impl PermitsState {
         ))
     }
 
-    /// Wakes the task and waiting callers, if there is something to do at once, and frees the lock.
-    /// Permits to release are, and permits for which a server had no room; all others are gathered,
-    /// or leases would be renewed one or two a call.
+    /// Wakes the task and waiting callers if there is work, and frees the lock. Releases, and
+    /// permits that a server had no room for, are work at once. Renewals are gathered, so that
+    /// calls are shared.
     pub(super) fn wake(&self, mut open: MutexGuard<'_, OpenPermits>) {
         let is_needed = open.is_asleep && !open.is_empty();
         if is_needed || open.is_closed || open.is_urgent(Instant::now()) {

@@ -51,7 +51,7 @@ pub(super) struct StoredLog<'a> {
     /// How far a charge is dated ahead, in microseconds: most often the time until `EXEC`; 0 by a
     /// clock of the caller.
     ahead: u64,
-    /// For each limit, the unit that has to leave before the call fits; 0 for none.
+    /// For each limit, the ticket that has to leave before the call fits; 0 for none.
     leaves: Vec<u64>,
     /// For each limit, the units used before this call; empty until they are counted.
     used: Vec<u64>,

@@ -67,7 +67,7 @@ enum Attempt {
     Decided(Verdict),
     /// The log has changed since it was read.
     Changed,
-    /// The charge that begins with this ticket ran after it, and must be given back.
+    /// The charge was written later than its first ticket, this one, and must be given back.
     Late(u64),
 }
 
@@ -85,7 +85,7 @@ async fn refund(
     Ok(replies.map(|replies| replies.last() != Some(&Value::Int(0))))
 }
 
-/// Decides, and with `acquires` charges the request if it is admitted.
+/// Decides the request, and charges it if it is admitted and `acquires`.
 async fn decide(
     lent: &mut Lent<'_>,
     mut log: StoredLog<'_>,

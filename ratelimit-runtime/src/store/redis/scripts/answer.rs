@@ -11,7 +11,8 @@ use crate::store::{Settled, Verdict};
 /// The reply to one caller about one key, which each operation reads as its own type.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reply {
-    /// Allowed if the operation is done; of a permit, the calls that are in flight remain.
+    /// The verdict; `allowed` if another operation was done. In a reply about permits, `remaining`
+    /// is the number of calls in flight.
     verdict: Verdict,
     /// The granted units, which may be 0.
     units: u16,
@@ -30,7 +31,7 @@ impl From<Verdict> for Reply {
 }
 
 impl Reply {
-    /// The verdict of a charge or a look; of a grant, what the limits had left before.
+    /// The verdict of a charge or a look; of a grant, the standing of the limits before it.
     pub(crate) fn verdict(&self) -> Verdict {
         self.verdict
     }
@@ -74,7 +75,7 @@ pub(crate) struct ScriptAnswer {
     reset_after_us: u64,
     /// The ticket of the first admission; 0 if nothing is charged.
     ticket: u64,
-    /// How long the refusing block goes on, in microseconds; 0 for none.
+    /// The rest of the refusing block, in microseconds; 0 for none.
     block: u64,
     /// The cost that each admission takes from the remaining one.
     cost: u64,

@@ -15,7 +15,7 @@ struct Body {
     name: &'static str,
     /// The algorithms that the script is of; none for permits.
     algorithms: &'static [Algorithm],
-    /// Its files, in `src`.
+    /// The paths of its files, in `src`.
     files: &'static [&'static str],
 }
 

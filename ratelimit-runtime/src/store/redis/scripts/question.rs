@@ -41,13 +41,14 @@ pub(crate) struct Granted {
     pub(crate) lease: u64,
 }
 
-/// A question to a script about a key that it does not name. Callers with equal ones share one.
+/// A question to a script about a key that it does not name. Callers with equal questions share
+/// one.
 #[derive(Debug)]
 pub(crate) struct Question {
     pub(crate) script: &'static Script,
     /// The caller's time in microseconds; `None` for the server's.
     pub(crate) now: Option<u64>,
-    /// The limits that it is about; `None` for a permit of the key's calls in flight.
+    /// The limits in question; `None` for a permit of the key's calls in flight.
     pub(super) subject: Option<LimitsSubject>,
     pub(super) bytes: Vec<u8>,
 }
@@ -103,14 +104,14 @@ impl Question {
             && *subject.limits == *request.limits()
     }
 
-    /// `true` if this charges the calls it admits. Callers of one key whose charges are equal share
-    /// a question: they are decided one after the other.
+    /// `true` if this charges admitted calls. Callers of a key with equal charges share a question,
+    /// and are decided one after the other.
     pub(crate) fn is_charge(&self) -> bool {
         matches!(&self.subject, Some(subject) if matches!(subject.operation, Operation::Acquire))
     }
 
-    /// `true` if this gives back what was taken ahead on a connection that may be the last one to
-    /// its server.
+    /// `true` if this gives back units taken ahead, which must be sent on the current connection:
+    /// the next one may lead to another server.
     pub(crate) fn gives_back(&self) -> bool {
         let subject = self.subject.as_ref();
         subject.is_some_and(|subject| matches!(subject.operation, Operation::GiveBack(_)))

@@ -20,8 +20,8 @@ pub(super) const PERMITS: u8 = 15;
 pub(crate) struct Script {
     pub(super) source: &'static str,
     pub(super) sha1: String,
-    /// The number of this script in that of stacks, which has 0 itself. Scripts of one number are
-    /// equal.
+    /// The number of this script within the script of stacks; 0 for the script of stacks. Equal
+    /// numbers are equal scripts.
     pub(crate) number: u8,
 }
 
@@ -49,8 +49,8 @@ macro_rules! scripts {
 
 crate::__algorithms!(scripts);
 
-/// The number by which the script of stacks knows the algorithm's script: if several algorithms
-/// share one, that of the first.
+/// The number of the algorithm's script within the script of stacks: the first algorithm's, if
+/// several share the script.
 fn number(algorithm: Algorithm) -> u8 {
     let has_its_script = |other: &&Algorithm| lua(**other).source == lua(algorithm).source;
     let first = Algorithm::ALL.iter().find(has_its_script);

@@ -1,5 +1,5 @@
-//! [`Epochs`]: counts how often a server may have lost keys, so that what is known of a key from
-//! before is not trusted. It counts once for each new connection, but for the first of a runtime.
+//! [`Epochs`]: counts how often a server may have lost keys, so that earlier answers about its keys
+//! are not trusted. Each new connection counts, except the first of a runtime.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -11,12 +11,12 @@ use super::slot::{SLOTS, slot_of};
 #[derive(Clone)]
 pub(crate) struct Epochs {
     all: Arc<AtomicU64>,
-    /// Of a cluster, those to the master of each slot; else none.
+    /// The reconnections to the master of each slot; empty unless the server is a cluster.
     of_slots: Arc<[AtomicU32]>,
 }
 
 impl Epochs {
-    /// Of a store that has one server, counted here.
+    /// The counts of a store with one server: its reconnections are `all`.
     pub(crate) fn of_one(all: Arc<AtomicU64>) -> Self {
         Self {
             all,
