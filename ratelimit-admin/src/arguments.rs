@@ -253,7 +253,7 @@ pub(crate) struct RuleArgs {
     /// which policy of a rule whose calls say theirs
     #[arg(long, value_name = "NAME", conflicts_with = "limits")]
     policy: Option<String>,
-    /// The rule that a limiter has written refuses no call.
+    /// `true` if the rule, as its limiter has written it, is in shadow mode.
     #[arg(skip)]
     pub(crate) is_in_shadow: bool,
 }
@@ -309,7 +309,7 @@ impl Service {
         })
     }
 
-    /// The store, with the certificates of the files that are said.
+    /// The store with the certificates of the given files.
     pub(crate) fn with_certificates(&self, mut store: RedisStore) -> Result<RedisStore, String> {
         let read = |file: &Path| {
             std::fs::read(file).map_err(|error| format!("{}: {error}", file.display()))
@@ -376,7 +376,7 @@ impl RuleArgs {
         }
     }
 
-    /// The rule, and the policy that says what its limits are, for each key.
+    /// The rule, and the policy that gives the limits of each key.
     pub(crate) fn rule(&self) -> Result<(Rule, Policy), String> {
         let policy = match &self.policies {
             Some(file) => self.policy_of(file)?,
@@ -478,7 +478,7 @@ impl Bucket {
         })
     }
 
-    /// The key, and which one it may be instead, if that is stored.
+    /// The key, and the key to use instead if Redis holds that one.
     pub(crate) fn key(&self) -> Result<(Key, Option<Key>), String> {
         let Some(text) = &self.key else {
             let missing = || {

@@ -40,7 +40,7 @@ pub(crate) struct RuleInForce {
     /// The limits; `None` where only calls in flight are limited.
     #[serde(skip)]
     pub(crate) policy: Option<Policy>,
-    /// Why a store without scripts cannot keep it: a service with scripts has written it.
+    /// The reason why a store without scripts cannot keep the rule, which one with scripts wrote.
     #[serde(skip)]
     unsupported: Option<String>,
 }
@@ -167,7 +167,7 @@ impl RuleInForce {
         self.line.max.is_some()
     }
 
-    /// `true` if Redis holds no key of it in clear.
+    /// `true` if Redis holds no key of the rule in clear.
     pub(crate) fn is_hashed(&self) -> bool {
         self.line.keys.is_some()
     }
@@ -177,7 +177,7 @@ impl RuleInForce {
         self.line.shadow.as_deref() == Some("on")
     }
 
-    /// `Ok` if the store can keep it.
+    /// `Ok` if the store can keep the rule.
     pub(crate) fn supported(&self) -> Result<(), String> {
         self.unsupported.clone().map_or(Ok(()), Err)
     }

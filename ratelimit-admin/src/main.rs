@@ -228,7 +228,7 @@ async fn known(name: &str, service: &Service) -> Result<Vec<RuleInForce>, Failur
     Ok(rules.rules)
 }
 
-/// The rule with its limits: as they are said, or as its limiter has written them.
+/// The rule with its limits, from the arguments or as its limiter has written them.
 async fn settled(rule: &RuleArgs, service: &Service) -> Result<RuleArgs, Failure> {
     if rule.has_limits() {
         return Ok(rule.clone());
@@ -483,7 +483,7 @@ async fn list(service: &Service, of: &RuleArgs, max_keys: usize) -> Result<Listi
     })
 }
 
-/// Why a command was not carried out.
+/// The reason why a command was not carried out.
 enum Failure {
     Arguments(String),
     Limiter(RateLimitError),

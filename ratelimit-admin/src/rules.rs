@@ -74,7 +74,7 @@ struct UnreadKey {
 /// The most unread keys that are named.
 const MAX_UNREAD: usize = 100;
 
-/// Why the name of a key cannot be read.
+/// The reason why the name of a key cannot be read.
 const OTHER_NAME: &str = "its name is none of this release: another program or release wrote it";
 
 impl Unread {

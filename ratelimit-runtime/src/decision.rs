@@ -23,7 +23,7 @@ pub struct Decision {
     pub(crate) reset_after_us: u64,
     /// The charge's ticket at the `source`; 0 if nothing was charged.
     pub(crate) ticket: u64,
-    /// Names the algorithm and the windows under which it was charged.
+    /// A hash of the algorithm, windows and name under which the charge was made.
     pub(crate) terms_hash: u32,
     pub(crate) limit_index: u8,
     pub(crate) source: Source,

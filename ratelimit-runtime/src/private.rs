@@ -69,8 +69,7 @@ impl<'r> CheckBuilder<'r> {
         self.with_check(engine, |check| Guard::of(engine, check))
     }
 
-    /// The check as a part of a stack, with the permit that it asks for; one of `max`, where the
-    /// call says so.
+    /// The check as a part of a stack, with its permit; `max` is the call's own `concurrent`.
     fn into_part(mut self, max: Option<u64>) -> Part {
         let engine = self.take_engine().unwrap_or_else(find::current);
         self.kept_with_permit(&engine, max)
@@ -215,7 +214,7 @@ pub fn run_reserved<const N: usize>(
     })
 }
 
-/// A check, and how many calls of its key may be in flight, where the call says so.
+/// A check, and its `concurrent` if the call computes it.
 type PermittedCheck<'r> = (CheckBuilder<'r>, Option<u64>);
 
 /// The guard of a function whose calls in flight are limited. The permits live as long as the body.

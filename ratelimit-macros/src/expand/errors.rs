@@ -15,8 +15,8 @@ pub(crate) fn beside(errors: &Error, item: TokenStream) -> TokenStream {
     tokens
 }
 
-/// The errors, and `function` as it was, but with all arguments used: the code that uses one may be
-/// where the errors are, and a warning about it would report the same mistake twice.
+/// The errors, and `function` as it was, but with all arguments used: the errors may replace the
+/// code that uses one, and a warning about it would report the same mistake twice.
 pub(crate) fn beside_function(errors: &Error, function: &Function) -> TokenStream {
     let mut tokens = errors.to_compile_error();
     let bindings = Scope::of(&function.signature).bindings;

@@ -1,4 +1,4 @@
-//! The type that `return` returns where the guard stands, as an expression can write it.
+//! The type that `return` has at the place of the guard, as an expression can write it.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens as _;

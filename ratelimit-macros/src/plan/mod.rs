@@ -1,4 +1,5 @@
-//! Stage three: which guard a function gets. All arguments are valid here; no tokens are made yet.
+//! Stage three: chooses the guard of a function. All arguments are valid here; no tokens are made
+//! yet.
 
 pub(crate) mod bounds;
 pub(crate) mod taken;
@@ -7,7 +8,7 @@ use syn::Ident;
 
 use crate::check::checked::Checked;
 
-/// The function, and which guard it gets.
+/// The function and its guard.
 pub(crate) struct Plan {
     pub(crate) checked: Checked,
     pub(crate) guard: Guard,

@@ -79,7 +79,7 @@ fn expanded(code: &str) -> String {
     prettyplease::unparse(&file)
 }
 
-/// Takes the topmost attribute off: its arguments.
+/// Removes the topmost attribute, and returns its arguments.
 fn take(attributes: &mut Vec<Attribute>) -> TokenStream {
     match attributes.remove(0).meta {
         Meta::List(list) if list.path.is_ident("rate_limit") => list.tokens,

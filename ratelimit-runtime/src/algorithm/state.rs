@@ -111,6 +111,6 @@ pub(crate) trait AlgorithmState: Default {
         now: u64,
     ) -> SettlementOutcome;
 
-    /// Makes it a new state; tickets may go on.
+    /// Makes this a new state, whose tickets may continue.
     fn clear(&mut self);
 }

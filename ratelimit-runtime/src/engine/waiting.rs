@@ -23,7 +23,7 @@ use crate::error::{RateLimitError, StoreErrorKind};
 use crate::pace;
 use crate::store::{BuiltInStore as _, Health};
 
-/// The pause after a refusal that ends now, as a store says that counts seconds.
+/// The pause after a refusal without a wait, by a store that counts in seconds.
 const LEAST_PAUSE: Duration = Duration::from_millis(1);
 /// The shortest and longest pause before a waiting call asks for a permit again, in milliseconds.
 const SHORTEST_PAUSE: u64 = 50;
@@ -142,8 +142,8 @@ fn is_turn_of(turn: &Turn, inquiry: &Inquiry<'_>) -> bool {
     turn.is_of(&inquiry.part.engine.turns, inquiry.queue())
 }
 
-/// The refusal by another limit of the stack that its wait does not outlast, so that the call would
-/// stand in this queue in vain: a caller whose own limit is used up must not fill it. Looking takes
+/// The refusal by another limit of the stack that lasts longer than the wait, so that the call
+/// would queue in vain: a caller whose own limit is used up must not fill the queue. Looking takes
 /// no longer than the call would wait.
 async fn refused_beside(stack: &[Part], inquiry: &Inquiry<'_>, until: Instant) -> Option<Refused> {
     let others = stack.iter().enumerate().filter(|(_, part)| !part.shadow);

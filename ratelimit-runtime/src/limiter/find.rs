@@ -39,8 +39,8 @@ thread_local! {
 static INSTALLED: ArcSwapOption<Engine> = ArcSwapOption::const_empty();
 static IMPLICIT: OnceCell<Arc<Engine>> = OnceCell::new();
 
-/// The limiter that was found, by where. It stays alive as long as this value, even if another one
-/// is installed or set as the default meanwhile.
+/// The limiter that was found, by its place. It stays alive as long as this value, even if another
+/// one is installed or set as the default meanwhile.
 pub(crate) enum Found {
     Here(Arc<Scope>),
     Installed(Guard<Option<Arc<Engine>>>),
@@ -52,7 +52,7 @@ impl Found {
         self.explicit().unwrap_or_else(|| implicit())
     }
 
-    /// `None` if that is the implicit limiter in memory.
+    /// The limiter; `None` for the implicit one in memory.
     #[inline]
     fn explicit(&self) -> Option<&Arc<Engine>> {
         match self {

@@ -63,9 +63,9 @@ pub fn collect<F: Future>(future: F) -> impl Future<Output = (F::Output, Vec<Obs
     run(future, add_each)
 }
 
-/// [`collect`], but of the decisions of one rule only the strictest is kept, where the first one
-/// was, and behind these the last decision. Those in shadow mode are left out: they refuse no call,
-/// so clients do not see them.
+/// [`collect`], but only the strictest decision of each rule is kept, in the place of the rule's
+/// first, and after these the last decision. Decisions in shadow mode are left out: they refuse no
+/// call, so clients do not see them.
 #[cfg(feature = "_layer")]
 pub(crate) fn collect_by_rule<F: Future>(
     future: F,
@@ -89,7 +89,7 @@ fn add_each(decisions: &mut Vec<Observation>, observation: Observation) {
     push(decisions, observation, MOST);
 }
 
-/// Folds the decision before into an earlier one of its rule, and adds this one behind.
+/// Adds a decision, after merging the one before into an earlier decision of its rule.
 #[cfg(feature = "_layer")]
 fn add_by_rule(decisions: &mut Vec<Observation>, observation: Observation) {
     if observation.is_shadow() {
@@ -106,7 +106,7 @@ fn push(decisions: &mut Vec<Observation>, observation: Observation, most: usize)
     decisions.push(observation);
 }
 
-/// Leaves of the last decision and an earlier one of its rule the strictest.
+/// Merges the last decision with an earlier one of its rule: the strictest stays.
 #[cfg(feature = "_layer")]
 fn fold_last(decisions: &mut Vec<Observation>) {
     let Some(last) = decisions.pop() else {

@@ -103,7 +103,7 @@ impl ObservedConnection {
 }
 
 impl Drop for ObservedConnection {
-    /// The log has an end for each outage.
+    /// Logs the end of an outage, so that each has one.
     fn drop(&mut self) {
         if let Some(outage) = self.outage.take() {
             log::dropped(&self.server, outage.since.elapsed());

@@ -69,8 +69,8 @@ pub(crate) fn permit_lost(rule: &'static str) {
     log::permit_lost(rule);
 }
 
-/// Counts and logs the end of a grant: the units taken ahead, those of them `left` unspent, and
-/// those of these given back.
+/// Counts and logs the end of a grant: the units taken ahead, the units `left` unspent, and those
+/// of them given back.
 #[cfg(feature = "redis")]
 pub(crate) fn prefetched(granted: u64, left: u64, given_back: u64) {
     let spent = granted - left;

@@ -116,7 +116,7 @@ impl<'a> Item<'a> {
     }
 }
 
-/// The rules of a response, and where they stand.
+/// The rules of a response and their standings.
 pub(crate) struct Standings<'a>(Vec<Item<'a>>);
 
 impl<'a> Standings<'a> {

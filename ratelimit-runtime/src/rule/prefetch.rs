@@ -9,8 +9,8 @@ use super::limit::Limit;
 const MIN_LEASE: Duration = Duration::from_millis(10);
 const MAX_LEASE: Duration = Duration::from_secs(10);
 
-/// The leases that the shortest window holds at least: the units that a process holds near the
-/// limit are then a few hundredths of it.
+/// The fewest leases within the shortest window: the units that a process holds near the limit are
+/// then a few hundredths of it.
 const LEASES: u32 = 50;
 
 /// The mistake in taking units of these limits ahead for a `lease`; `None` also if that is zero,

@@ -36,7 +36,7 @@ pub(crate) struct Terms {
     pub(crate) concurrent: Option<u64>,
     /// The time for which permits outlive their process.
     pub(crate) lease: Option<Duration>,
-    /// The time zone of calendar quotas that have none of their own, in a rule.
+    /// The time zone of a rule's calendar quotas that have none of their own.
     pub(crate) zone: Option<&'static str>,
 }
 

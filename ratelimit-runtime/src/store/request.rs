@@ -108,7 +108,7 @@ impl<'a> Request<'a> {
     /// grow. A key's offences are forgotten this long after its last block has ended, or sooner, if
     /// the request that set the block had a shorter longest block.
     ///
-    /// A rule that never refuses a call has a longest block without a [`block`](Self::block): it
+    /// A request in shadow mode has a longest block without a [`block`](Self::block): it
     /// sets no block, and keeps the offences.
     #[must_use]
     pub fn longest_block(&self) -> Duration {

@@ -46,8 +46,8 @@ pub struct Verdict {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Settled {
-    /// `true` if the reservation was open. A store that keeps only sums cannot tell one reservation
-    /// from another, and says so of any that may be open.
+    /// `true` if the reservation was open. A store that keeps only sums cannot tell reservations
+    /// apart, and reports any that may be open.
     pub was_open: bool,
     /// The part of the actual cost that was not charged, because more than twice the capacity of a
     /// limit would be used.
@@ -87,8 +87,7 @@ impl Verdict {
         ..Self::ADMITTED
     };
 
-    /// An admission by the first limit, with nothing left of it, which is reset at once unless set
-    /// otherwise.
+    /// An admission by the first limit, with nothing left, reset at once unless set otherwise.
     #[inline]
     pub const fn admitted() -> Self {
         Self::ADMITTED

@@ -87,7 +87,7 @@ impl<S: Store> FaultyStore<S> {
         self.switch(Mode::Failing(kind));
     }
 
-    /// From now on no call is answered. Calls that hang stay so, also when the store heals.
+    /// From now on no call is answered. Calls that hang stay unanswered, also when the store heals.
     pub fn hang(&self) {
         self.switch(Mode::Hanging);
     }

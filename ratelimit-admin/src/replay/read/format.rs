@@ -82,7 +82,7 @@ impl Reader {
         })
     }
 
-    /// Begins with the first line: none above it names the columns of the W3C format.
+    /// Begins a file: no line of an earlier one names its W3C columns.
     pub(super) fn begin(&mut self) {
         if self.format == Format::W3c {
             self.columns = Columns::default();

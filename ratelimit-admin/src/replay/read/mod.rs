@@ -245,7 +245,7 @@ impl<'a> Read<'a> {
         pattern::suggested(&lines, self.input.time_format.as_ref(), &self.clients)
     }
 
-    /// The next requests have their keys from this field, in access logs the address from a word.
+    /// Records the field of the next keys; in access logs, also the word of the address.
     fn take_from(&mut self, fields: &Fields<'_>, place: Option<Place>) {
         let field = match place {
             Some(place) if fields.key == "address" => format!("`address`, {place}"),

@@ -1,4 +1,4 @@
-//! How a refused call leaves the function.
+//! Expands the value that a refused call returns.
 
 use proc_macro2::TokenStream;
 use quote::quote_spanned;

@@ -89,7 +89,7 @@ fn limit(Limit { max, window }: &Limit) -> TokenStream {
     }
 }
 
-/// A call of the builder method that takes it.
+/// A call of the builder method for the setting.
 fn setting(Setting { name, value }: &Setting) -> TokenStream {
     let mixed = Span::mixed_site();
     let method = format_ident!("with_{name}", span = mixed);

@@ -31,7 +31,7 @@ pub(in crate::adapter) fn keep_out_of_caches(headers: &mut impl Fields) {
     }
 }
 
-/// The remaining units that a layer further in has told older clients.
+/// The remaining units that a layer further in has written into `X-RateLimit-Remaining`.
 fn remaining(headers: &impl Fields) -> Option<u64> {
     let value = headers.all("x-ratelimit-remaining").next()?;
     str::from_utf8(value).ok()?.parse().ok()

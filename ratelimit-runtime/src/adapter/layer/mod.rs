@@ -93,7 +93,7 @@ pub struct Unlimited;
 /// | poem | `poem::Request` | `poem::Response` |
 /// | tonic | `http::Request<tonic::body::Body>` | `http::Response<tonic::body::Body>` |
 pub struct Limited<Q, A> {
-    /// In the order in which their keys are made, and of their decisions. Shared by all requests.
+    /// The rules, in the order of their keys and decisions; shared by all requests.
     rules: Arc<[LimitedRule<Q, A>]>,
     skips: Arc<[Skip<Q>]>,
 }
@@ -197,8 +197,8 @@ impl<Q, A, P> RateLimitLayer<Limited<Q, A>, P> {
     /// of the layer, or for none, as by [`RateLimiter::acquire_all`]. Of several rules that refuse,
     /// the response is the refusal that takes longest, and has the fields of that rule alone.
     ///
-    /// Keys are made in the order of the rules. A request is answered for the first that it lacks,
-    /// and charged nothing then.
+    /// Keys are made in the order of the rules. The first that cannot be made answers the request,
+    /// and nothing is charged.
     ///
     /// ```
     /// # #[cfg(feature = "axum")] {

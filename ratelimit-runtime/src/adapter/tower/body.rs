@@ -34,7 +34,7 @@ impl<B> LimitedBody<B> {
     }
 }
 
-/// Empty: layers that answer by themselves, such as for CORS, need it.
+/// An empty body, which layers that answer by themselves, such as for CORS, need.
 impl<B> Default for LimitedBody<B> {
     fn default() -> Self {
         Self::refused(String::new())

@@ -14,7 +14,7 @@ pub(crate) struct Open {
     pub(crate) estimates: Option<Box<Estimates>>,
 }
 
-/// Each limit of a key with two has it.
+/// Small, because a key with several limits has one for each.
 const _: () = assert!(size_of::<Open>() == 32);
 
 /// The open estimates of a bucket, which its level includes.

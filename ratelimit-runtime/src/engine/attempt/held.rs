@@ -106,7 +106,7 @@ impl<'a> Held<'a> {
         Ok(())
     }
 
-    /// Takes the costs of later charges on a key from what remains for the parts before.
+    /// Subtracts the costs of later charges on a key from what remains for earlier parts.
     pub(super) fn share(&mut self) {
         let mut later = BTreeMap::new();
         while let Some(at) = self.charged.pop() {

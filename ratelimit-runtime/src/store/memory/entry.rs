@@ -38,7 +38,7 @@ impl KeyEntry {
         }
     }
 
-    /// `true` if this is all of its key: requests may take different parts of it for the rule.
+    /// `true` if `key` is the whole key: requests may split it at different places.
     #[inline]
     pub(super) fn is_of(&self, key: &[u8]) -> bool {
         key.strip_prefix(&*self.rule.head)

@@ -14,11 +14,11 @@ use crate::store::{Request, Settled, Verdict};
 const OVERFLOW_BUCKETS: u64 = 16;
 /// From this many overflow buckets on, rules with one algorithm and equal windows share them.
 const MAX_OVERFLOW: usize = 1024;
+/// The least time between two sweeps of a shard that has room, in microseconds. Keys that are used
+/// again and again, but expire within less, keep their entries.
+const SWEEP_PAUSE: u64 = 1_000_000;
 /// Marks the ticket of a charge to an overflow bucket, so that its end changes no other bucket:
 /// meanwhile the key may have got or lost a bucket of its own.
-const SWEEP_PAUSE: u64 = 1_000_000;
-/// Marks the ticket of a charge to an overflow bucket. The key may have a bucket of its own by the
-/// time that the charge ends, and one of its own may be gone: no other's charges are given back.
 const SHARED: u64 = 1 << 63;
 
 /// A part of the keys, on cache lines of its own. When it is full, a key with little to lose [makes

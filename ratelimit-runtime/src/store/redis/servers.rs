@@ -23,7 +23,7 @@ use crate::store::{Health, Page};
 /// The servers of a store, for one runtime.
 pub(crate) struct Servers {
     reached: Reached,
-    /// Count reconnections. After each, the server may have lost keys.
+    /// The counts of reconnections. After each, the server may have lost keys.
     pub(crate) epochs: Epochs,
 }
 

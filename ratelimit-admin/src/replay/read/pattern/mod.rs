@@ -29,7 +29,7 @@ pub(crate) struct Pattern {
 #[derive(Clone)]
 struct Field {
     name: String,
-    /// The text behind it; empty behind the last one.
+    /// The text after the field; empty after the last one.
     behind: String,
     /// The number of times that a value of the field holds the text `behind`.
     holds: usize,
@@ -123,7 +123,7 @@ impl Pattern {
         }
     }
 
-    /// `true` if a line is as this says.
+    /// `true` if a line fits the pattern.
     pub(super) fn fits(&self, line: &str) -> bool {
         self.values(line).is_some()
     }
@@ -263,7 +263,7 @@ fn values<'a>(fields: &[Field], mut rest: &'a str) -> Option<Vec<&'a str>> {
 }
 
 impl Field {
-    /// The value that a text begins with, and the text behind what follows it.
+    /// The field's value at the start of a text, and the rest after the text `behind`.
     fn value<'a>(&self, text: &'a str) -> Option<(&'a str, &'a str)> {
         if self.behind.is_empty() {
             return Some((text, ""));

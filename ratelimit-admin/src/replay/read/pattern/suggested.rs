@@ -132,7 +132,8 @@ impl<'a> Maker<'a> {
         (self.has_time && self.addresses > 0).then_some(self.pattern)
     }
 
-    /// Adds what a text begins with, whose first character this is. Gives its length.
+    /// Adds the field or character that a text begins with, and returns its length. `next` is the
+    /// first character.
     fn step(&mut self, text: &str, next: char) -> usize {
         if let Some(length) = self.add_field(text) {
             return length;

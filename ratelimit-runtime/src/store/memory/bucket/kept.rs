@@ -24,7 +24,7 @@ pub(in crate::store) struct KeyState<S> {
 struct CallTime {
     /// The time of the clock.
     now: u64,
-    /// The time that never steps back; the clock's where each unit has its own time.
+    /// The time of the call, which never steps back; where each unit has its own time, the clock's.
     at: u64,
     /// `true` if earlier charges may count.
     is_live: bool,

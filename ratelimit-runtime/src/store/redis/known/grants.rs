@@ -92,8 +92,8 @@ impl Grants {
         first.map(|grant| then(grant, is_waited_for, now))
     }
 
-    /// The grant to fetch for a request that the server is asked, if its key is busy and has none
-    /// yet. One of which too few units are left for the request ends.
+    /// The grant to fetch for a request that the server is asked, if its key is busy and has no
+    /// grant. Ends a grant that has too few units for the request.
     pub(super) fn wanted(&self, request: &Request<'_>) -> Option<Arc<Grant>> {
         if !may_spend(request) {
             return None;

@@ -58,7 +58,7 @@ pub struct Known {
     /// Tokio's clock, unless the store takes its time from this process.
     clock: Arc<dyn Clock>,
     is_own_clock: bool,
-    /// Grow with each new connection, because it may lead to a server that has lost its data.
+    /// The counts of reconnections: a new connection may lead to a server that has lost its data.
     epochs: Epochs,
 }
 

@@ -72,7 +72,7 @@ pub(crate) struct Connection {
     answered: AtomicU64,
     /// The shortest time between sending and reply.
     round_trip: AtomicU32,
-    /// The number of calls that were given a number.
+    /// The number of calls numbered so far.
     numbers: AtomicU32,
     /// `true` if a call was sent since the last PING.
     pub(super) used: AtomicBool,

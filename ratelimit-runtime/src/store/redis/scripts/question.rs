@@ -20,9 +20,9 @@ pub(crate) enum Operation {
     /// Looks, and sets the block of a request that the limits refuse.
     Offend,
     Refund(u64),
-    /// With the ticket of a reservation and the actual cost.
+    /// Settles the reservation with this ticket at this actual cost.
     Settle(u64, u64),
-    /// With the length of the block, in microseconds.
+    /// Blocks for this time, in microseconds.
     Block(u64),
     Unblock,
     /// Takes up to the request's cost ahead, to be spent within this lease, in microseconds.

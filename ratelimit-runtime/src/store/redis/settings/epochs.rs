@@ -47,7 +47,7 @@ impl Epochs {
         }
     }
 
-    /// Apart, so that a store that has one server pays nothing for it.
+    /// Apart from `of`, so that a store with one server pays nothing for it.
     #[cold]
     #[inline(never)]
     fn of_slot(&self, key: &[u8]) -> u64 {
