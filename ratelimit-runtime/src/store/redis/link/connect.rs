@@ -4,11 +4,11 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{Cmd, ErrorKind, Pipeline, Value, cmd};
+use redis::{Cmd, ErrorKind, Value, cmd};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::connection::Connection;
-use super::probe::{Probed, may_write, probe};
+use super::probe::{Greeting, Probed, probe};
 use super::stream::{ByteStream, open, within};
 use crate::error::StoreError;
 use crate::store::redis::errors;
@@ -28,22 +28,18 @@ const LONGEST: usize = 4_096;
 /// A connection, and the state of its server.
 pub(super) type Connected = (Connection, Probed);
 
-/// Connects, logs in, asks the server for its state, and sends the greeting. A server to which
-/// scripts are sent has to reply to one that may write.
+/// Connects, logs in, asks the server for its state, and sends the scripts.
 pub(super) async fn connect(
     server: &Arc<Server>,
-    greeting: &Pipeline,
+    greeting: &Greeting,
 ) -> Result<Connected, StoreError> {
     let unreachable = |error| unreachable(server, error);
     let connection = log_in(server).await?;
-    let probed = within(SILENCE, probe(&connection)).await;
+    let probed = within(SILENCE, probe(&connection, greeting)).await;
     let probed = probed.map_err(unreachable)??;
-    if !greeting.is_empty() {
-        let mut pipeline = greeting.clone();
-        // A server that pauses writes replies to all others.
-        pipeline.add_command(may_write());
+    if let Some(scripts) = &greeting.scripts {
         let time = SILENCE + SLOW_START * connection.round_trip();
-        let greeted = within(time, connection.ask(&pipeline)).await;
+        let greeted = within(time, connection.ask(scripts)).await;
         greeted.map_err(unreachable)??;
     }
     Ok((connection, probed))
