@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::connection::Connection;
 use super::probe::{Greeting, Probed, probe};
-use super::stream::{ByteStream, open, within};
+use super::stream::{ByteStream, PLAIN, open, within};
 use crate::error::StoreError;
 use crate::store::redis::errors;
 use crate::store::redis::settings::server::Server;
@@ -24,6 +24,9 @@ const SILENCE: Duration = Duration::from_secs(2);
 const SLOW_START: u32 = 8;
 /// The length from which on an incomplete reply of the login is an error, in bytes.
 const LONGEST: usize = 4_096;
+
+/// The first byte of the alert by which TLS refuses what is no TLS.
+const TLS_ALERT: u8 = 0x15;
 
 /// A connection, and the state of its server.
 pub(super) type Connected = (Connection, Probed);
@@ -90,6 +93,10 @@ async fn exchange(stream: &mut Box<dyn ByteStream>, command: &Cmd) -> io::Result
                 Ok(value) => return Ok(value),
                 // There is more to come.
                 Err(error) if error.kind() == ErrorKind::Io && reply.len() < LONGEST => {}
+                Err(_) if reply.first() == Some(&TLS_ALERT) => {
+                    let tls = "the server speaks TLS: write `rediss` in place of `redis`";
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, tls));
+                }
                 Err(_) => {
                     return Err(io::Error::other(
                         "what answers does not speak the protocol of Redis",
@@ -107,9 +114,14 @@ async fn exchange(stream: &mut Box<dyn ByteStream>, command: &Cmd) -> io::Result
 
 fn unreachable(server: &Server, error: io::Error) -> StoreError {
     if error.kind() == io::ErrorKind::InvalidData {
-        let message = format!(
-            "TLS failed: check the scheme and the certificate (Redis at {server}): {error}"
-        );
+        // The error of rustls for a reply that is no TLS.
+        let is_plain = error.to_string().contains("InvalidContentType");
+        let hint = if is_plain {
+            PLAIN
+        } else {
+            "check the scheme and the certificate"
+        };
+        let message = format!("TLS failed: {hint} (Redis at {server}): {error}");
         return StoreError::misconfigured(message).with_source(error);
     }
     StoreError::unavailable(format!("no connection to Redis at {server}: {error}"))
