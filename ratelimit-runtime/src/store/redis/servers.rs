@@ -47,7 +47,10 @@ impl Servers {
             sentinels: sentinels.map(Arc::new),
             timeout_us: Arc::clone(&settings.timeout_us),
             reconnected: Arc::new(move || epochs.begin()),
-            greeting: Arc::new(Greeting::new(settings.mode.runs_scripts().then(load_all))),
+            greeting: Arc::new(Greeting::new(
+                settings.mode.runs_scripts().then(load_all),
+                settings.clock.as_ref().map_or("PEXPIREAT", |_| "PEXPIRE"),
+            )),
         };
         let reached = match &settings.deployment {
             Deployment::Cluster(seeds) => {

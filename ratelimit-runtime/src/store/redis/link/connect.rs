@@ -43,7 +43,13 @@ pub(super) async fn connect(
     if let Some(scripts) = &greeting.scripts {
         let time = SILENCE + SLOW_START * connection.round_trip();
         let greeted = within(time, connection.ask(scripts)).await;
-        greeted.map_err(unreachable)??;
+        let replies = greeted.map_err(unreachable)??;
+        // A script that may not set an expiry would leave its charge for ever.
+        if let Some(Value::ServerError(error)) = replies.last()
+            && errors::lacks_command(error)
+        {
+            return Err(errors::from_server(error));
+        }
     }
     Ok((connection, probed))
 }

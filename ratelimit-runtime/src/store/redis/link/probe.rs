@@ -8,23 +8,27 @@ use redis::{Cmd, Pipeline, Value};
 
 use super::connection::Connection;
 use crate::error::StoreError;
-use crate::rule::FORMAT;
 use crate::store::redis::errors;
 
 /// Redis refuses this script on a replica; servers before 7.0 do not know its first line.
 const MAY_WRITE: &str = "#!lua\nreturn 1";
 
+/// A key that is never stored.
+const NO_KEY: &str = "rl1:";
+
 /// What a server has to reply to before calls use a new connection. A server that pauses writes
-/// replies to all else, so one of the commands may write. An error in reply does not matter.
+/// replies to all else, so one of the commands may write.
 pub(crate) struct Greeting {
     /// The commands that load the scripts; `None` without scripts.
     pub(super) scripts: Option<Pipeline>,
 }
 
 impl Greeting {
-    pub(crate) fn new(mut scripts: Option<Pipeline>) -> Self {
+    /// `expire` is the command that sets expiries in scripts.
+    pub(crate) fn new(mut scripts: Option<Pipeline>, expire: &str) -> Self {
         if let Some(scripts) = &mut scripts {
             scripts.add_command(may_write());
+            scripts.cmd(expire).arg(NO_KEY).arg(1);
         }
         Self { scripts }
     }
@@ -55,9 +59,8 @@ pub(super) async fn probe(
     let mut questions = redis::pipe();
     questions.cmd("PING").arg(&number).cmd("ROLE");
     if greeting.scripts.is_none() {
-        // Transactions have connections of their own, of which a PING here tells nothing. No stored
-        // key has this name.
-        questions.cmd("UNLINK").arg(format!("{FORMAT}:"));
+        // Transactions have connections of their own, of which a PING here tells nothing.
+        questions.cmd("UNLINK").arg(NO_KEY);
     }
     let replies = connection.ask(&questions).await?;
     let [pong, role, ..] = replies.as_slice() else {

@@ -184,7 +184,7 @@ impl Sentinels {
     /// `true` if the server at this address takes itself for a master; `None` if it is not reached.
     /// A sentinel may have been set up wrong, or have missed a fail-over.
     async fn is_master(&self, at: &TcpAddress) -> Option<bool> {
-        let (_, probed) = connect(&Arc::new(self.master.at(at)), &Greeting::new(None))
+        let (_, probed) = connect(&Arc::new(self.master.at(at)), &Greeting::new(None, ""))
             .await
             .ok()?;
         Some(!matches!(probed, Probed::Replica))
