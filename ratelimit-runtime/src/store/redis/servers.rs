@@ -17,6 +17,7 @@ use super::scripts::{KeyQuestion, Question, Reply, load_all};
 use super::settings::StoreSettings;
 use super::settings::deployment::Deployment;
 use super::settings::epochs::Epochs;
+use super::settings::server::TcpAddress;
 use crate::error::StoreError;
 use crate::store::{Health, Page};
 
@@ -130,6 +131,18 @@ impl Servers {
         match &self.reached {
             Reached::One(batcher) => listing::of_server(batcher, prefix, from).await,
             Reached::Cluster(cluster) => listing::of_cluster(cluster, prefix, from).await,
+        }
+    }
+
+    /// The master of a cluster that the page at `from` is asked of, and where the page behind its
+    /// keys begins; `None` at the end, and of one server.
+    pub(crate) async fn behind_master(
+        &self,
+        from: Option<&[u8]>,
+    ) -> Result<Option<(TcpAddress, Vec<u8>)>, StoreError> {
+        match &self.reached {
+            Reached::One(_) => Ok(None),
+            Reached::Cluster(cluster) => listing::behind_master(cluster, from).await,
         }
     }
 
