@@ -42,7 +42,7 @@ service that has refused a key a moment ago may go on for a second before it ask
 
 Exit codes: 0 done (also if there was nothing to do), 1 Redis did not answer, 2 something has to be
 changed first: an argument, a setting, a file that cannot be read or written, or keys that are left
-out, which the output names.";
+out, which the output names; so is a master of a Cluster that does not answer.";
 
 /// Show the rate limits of a service on its Redis; reset, block and unblock keys; try limits on a
 /// log of requests

@@ -30,7 +30,7 @@ pub(crate) struct Found {
     skipped: Vec<String>,
     /// Keys that could not be read.
     #[serde(skip_serializing_if = "Unread::is_empty")]
-    unread: Unread,
+    pub(crate) unread: Unread,
 }
 
 #[derive(Serialize)]
@@ -71,7 +71,7 @@ pub(crate) struct Top {
     left_out: Vec<LeftOut>,
     skipped: Vec<String>,
     #[serde(skip_serializing_if = "Unread::is_empty")]
-    unread: Unread,
+    pub(crate) unread: Unread,
 }
 
 /// The rule for the program's limiter, whose policy of this number has the limits.
@@ -294,6 +294,11 @@ pub(crate) async fn find<E: From<RateLimitError>>(
             let mut standing = None;
             if let Some((number, policy)) = number.and_then(|at| Some((at, policies.get(at)?))) {
                 let decision = limiter.peek(&asked(&rule, number), &key).await;
+                if let Err(RateLimitError::Unavailable(why)) = decision {
+                    left_out.push(LeftOut::new(&rule, why.to_string()));
+                    unread.miss("a master".to_owned(), why);
+                    continue;
+                }
                 let Some(decision) = unread.unless_foreign(&of_rule, decision)? else {
                     continue;
                 };
@@ -305,6 +310,11 @@ pub(crate) async fn find<E: From<RateLimitError>>(
                 let any = Limit::per_second(1);
                 let asked = Rule::named(rule.name.as_str(), any).with_concurrent(most);
                 let calls = limiter.in_flight(&asked, &key).await;
+                if let Err(RateLimitError::Unavailable(why)) = calls {
+                    left_out.push(LeftOut::new(&rule, why.to_string()));
+                    unread.miss("a master".to_owned(), why);
+                    continue;
+                }
                 let Some(calls) = unread.unless_foreign(&of_rule, calls)? else {
                     continue;
                 };
@@ -319,6 +329,9 @@ pub(crate) async fn find<E: From<RateLimitError>>(
                 concurrent: rule.line.concurrent,
             });
         }
+    }
+    if rules.is_empty() {
+        unread.none_missing()?;
     }
     Ok(Found {
         is_without_overrides: file.is_none() && rules.iter().any(|rule| rule.policy.is_some()),
@@ -405,14 +418,14 @@ pub(crate) async fn top<E: From<RateLimitError>>(
 impl Top {
     /// `true` if everything on Redis could be read.
     pub(crate) fn is_whole(&self) -> bool {
-        self.unread.is_empty() && self.skipped.is_empty()
+        self.unread.is_whole() && self.skipped.is_empty()
     }
 }
 
 impl Found {
     /// `true` if everything on Redis could be read.
     pub(crate) fn is_whole(&self) -> bool {
-        self.unread.is_empty() && self.skipped.is_empty()
+        self.unread.is_whole() && self.skipped.is_empty()
     }
 }
 

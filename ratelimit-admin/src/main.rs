@@ -82,8 +82,11 @@ async fn run(command: &Command, service: &Service) -> Result<Report, Failure> {
             for prefix in &rules.prefixes {
                 in_force.push(
                     match in_force::read(&store, prefix, service.timeout).await {
-                        // Another program may have written the key, or an ACL forbids to read it.
-                        Err(RateLimitError::Misconfigured(why)) => InForce::unread(prefix, &why),
+                        // Another program may have written the key, an ACL forbids to read it, or
+                        // its master is away, but not all masters.
+                        Err(
+                            RateLimitError::Misconfigured(why) | RateLimitError::Unavailable(why),
+                        ) => InForce::unread(prefix, &why),
                         read => read?,
                     },
                 );
@@ -258,7 +261,9 @@ async fn of_a_stored_rule(
         return Ok(bucket);
     }
     let prefix = service.prefix.as_deref().unwrap_or_default();
-    let stored = match stored_rules(service, Some(prefix)).await {
+    let stored = stored_rules(service, Some(prefix)).await;
+    let stored = stored.and_then(|stored| Ok(stored.unread.none_missing().map(|()| stored)?));
+    let stored = match stored {
         // An ACL forbids to list keys, or another master of a cluster is away. Only a block changes
         // what nobody has counted.
         Err(Failure::Limiter(

@@ -202,7 +202,7 @@ impl fmt::Display for RuleList {
             writeln!(f, "{line}")?;
         }
         match (self.rules.len(), self.complete) {
-            (0, _) => f.write_str(
+            (0, _) if self.unread.is_whole() => f.write_str(
                 "no keys of any rule are stored; is this the Redis of the service, and its \
                  --prefix?",
             ),
@@ -328,24 +328,56 @@ impl Report {
     /// Exit code 2 where something could not be read, and is left out.
     pub(crate) fn print(&self, json: bool) -> ExitCode {
         let text = if json {
-            let Ok(json) = serde_json::to_string(self) else {
+            let Ok(json) = self.json() else {
                 return ExitCode::from(2);
             };
             in_json(&json)
         } else {
             self.to_string()
         };
+        for master in self.missing() {
+            failed(&master);
+        }
         match written(&text) {
             ExitCode::SUCCESS if !self.is_whole() => ExitCode::from(2),
             code => code,
         }
     }
 
+    fn json(&self) -> serde_json::Result<String> {
+        let missing = self.missing();
+        if missing.is_empty() {
+            return serde_json::to_string(self);
+        }
+        let mut json = serde_json::to_value(self)?;
+        if let Some(fields) = json.as_object_mut() {
+            fields.insert("missing".to_owned(), missing.into());
+            if let Some(complete) = fields.get_mut("complete") {
+                *complete = false.into();
+            }
+        }
+        Ok(json.to_string())
+    }
+
+    /// The masters of a cluster whose keys are left out.
+    fn missing(&self) -> Vec<String> {
+        let unread = match self {
+            Self::Rules(rules) => &rules.unread,
+            Self::Listing(listing) => &listing.unread,
+            Self::InFlight(listing) => &listing.unread,
+            Self::Found(found) => &found.unread,
+            Self::Top(top) => &top.unread,
+            Self::Standing(_) | Self::Outcome(_) => return Vec::new(),
+            Self::WithoutOverrides(report) => return report.missing(),
+        };
+        unread.missing().collect()
+    }
+
     fn is_whole(&self) -> bool {
         match self {
-            Self::Rules(rules) => rules.skipped.is_empty() && rules.unread.is_empty(),
-            Self::Listing(listing) => listing.unread.is_empty(),
-            Self::InFlight(listing) => listing.unread.is_empty(),
+            Self::Rules(rules) => rules.skipped.is_empty() && rules.unread.is_whole(),
+            Self::Listing(listing) => listing.unread.is_whole(),
+            Self::InFlight(listing) => listing.unread.is_whole(),
             Self::Found(found) => found.is_whole(),
             Self::Top(top) => top.is_whole(),
             Self::Standing(_) | Self::Outcome(_) => true,
@@ -403,7 +435,7 @@ impl fmt::Display for Report {
                     writeln!(f, "{:width$}  {standing}", name(&standing.key))?;
                 }
                 match (keys.len(), complete) {
-                    (0, true) if unread.is_empty() => write!(
+                    (0, true) if unread.is_whole() => write!(
                         f,
                         "no keys of {rule} are stored; {}",
                         hint(rule, zone.as_deref())
@@ -425,7 +457,7 @@ impl fmt::Display for Report {
                     writeln!(f, "{:width$}  {in_flight} in flight", name(key))?;
                 }
                 match (keys.len(), complete) {
-                    (0, true) if unread.is_empty() => {
+                    (0, true) if unread.is_whole() => {
                         write!(f, "no calls of {rule} are in flight")?;
                         if *is_known {
                             Ok(())

@@ -55,7 +55,8 @@ pub(crate) enum Window {
     Calendar(CalendarUnit, String),
 }
 
-/// Keys that no limiter of this release has written, and which a command goes on without.
+/// Keys that a command goes on without: no limiter of this release has written them, or their
+/// master is away.
 #[derive(Default, Serialize)]
 #[serde(transparent)]
 pub(crate) struct Unread {
@@ -63,6 +64,9 @@ pub(crate) struct Unread {
     /// The number of further keys.
     #[serde(skip)]
     more: usize,
+    /// The masters of a cluster that did not answer, each with the reason.
+    #[serde(skip)]
+    missing: BTreeMap<String, StoreError>,
 }
 
 #[derive(PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -89,6 +93,30 @@ impl Unread {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.keys.is_empty()
+    }
+
+    pub(crate) fn is_whole(&self) -> bool {
+        self.keys.is_empty() && self.missing.is_empty()
+    }
+
+    /// The keys of a master are left out.
+    pub(crate) fn miss(&mut self, master: String, why: StoreError) {
+        self.missing.entry(master).or_insert(why);
+    }
+
+    /// A line for each master that is away.
+    pub(crate) fn missing(&self) -> impl Iterator<Item = String> {
+        self.missing
+            .iter()
+            .map(|(master, why)| format!("{master} does not answer, its keys are left out: {why}"))
+    }
+
+    /// An error if a master is away.
+    pub(crate) fn none_missing(&self) -> Result<(), RateLimitError> {
+        match self.missing.values().next() {
+            Some(why) => Err(why.clone().into()),
+            None => Ok(()),
+        }
     }
 
     /// The result of a look at a key; `None` if another program has written the key.
@@ -154,7 +182,7 @@ pub(crate) async fn list(
         .unwrap_or_default();
     for algorithm in algorithms {
         let mut pages = Pages::new(store, &beginning, *algorithm, timeout);
-        while let Some(page) = pages.next_page().await? {
+        while let Some(page) = pages.next_page(&mut rules.unread).await? {
             for key in page {
                 // An empty prefix stands for limiters without a prefix.
                 let is_asked = |of: &str| prefix.is_none_or(|prefix| of == prefix);
@@ -189,7 +217,7 @@ pub(crate) async fn keys_of(
     let mut pages = Pages::new(store, &beginning, algorithm, timeout);
     let mut found = KeysOfRule::new();
     while found.len() <= max_keys
-        && let Some(page) = pages.next_page().await?
+        && let Some(page) = pages.next_page(unread).await?
     {
         for key in page {
             let Name::Key(known, rendered) = read(&key) else {
@@ -243,14 +271,37 @@ impl<'a> Pages<'a> {
         }
     }
 
-    async fn next_page(&mut self) -> Result<Option<Vec<StoredKey>>, RateLimitError> {
+    /// The next page; an empty one where it is on a master that is away.
+    async fn next_page(
+        &mut self,
+        unread: &mut Unread,
+    ) -> Result<Option<Vec<StoredKey>>, RateLimitError> {
         if self.is_at_end {
             return Ok(None);
+        }
+        // A master that was away is not waited for again.
+        if !unread.missing.is_empty()
+            && let Some((master, behind)) = self.store.behind_master(self.from.as_deref()).await?
+            && unread.missing.contains_key(&format!("the master {master}"))
+        {
+            self.from = Some(behind);
+            return Ok(Some(Vec::new()));
         }
         let limits = [Limit::per_second(1)];
         let request = Request::new(self.beginning.as_bytes(), self.algorithm, &limits);
         let ask = async || self.store.keys(request, self.from.clone()).await;
-        let page = answer(self.timeout, ask).await?;
+        let page = match answer(self.timeout, ask).await {
+            Err(why) if why.kind() == StoreErrorKind::Unavailable => {
+                let behind = self.store.behind_master(self.from.as_deref()).await;
+                let Ok(Some((master, behind))) = behind else {
+                    return Err(why.into());
+                };
+                unread.miss(format!("the master {master}"), why);
+                self.from = Some(behind);
+                return Ok(Some(Vec::new()));
+            }
+            page => page?,
+        };
         self.from = page.next;
         self.is_at_end = self.from.is_none();
         let stored = |key: Vec<u8>| match String::from_utf8(key) {

@@ -41,7 +41,8 @@ impl LiteralText {
         let width = |part: Option<&[String]>| {
             part.unwrap_or_default()
                 .iter()
-                .map(|c| c.chars().count())
+                .flat_map(|spelled| spelled.chars())
+                .map(columns)
                 .sum::<usize>()
         };
         let indent = 1 + width(self.spelled.get(..range.start));
@@ -53,6 +54,23 @@ impl LiteralText {
             "^".repeat(carets)
         );
         Error::new(self.span, message)
+    }
+}
+
+/// How many columns of a terminal a printed character takes: two in the blocks of East Asian
+/// scripts and of emoji.
+fn columns(c: char) -> usize {
+    match c {
+        '\u{1100}'..='\u{115F}'
+        | '\u{2E80}'..='\u{A4CF}'
+        | '\u{AC00}'..='\u{D7A3}'
+        | '\u{F900}'..='\u{FAFF}'
+        | '\u{FE30}'..='\u{FE6F}'
+        | '\u{FF01}'..='\u{FF60}'
+        | '\u{FFE0}'..='\u{FFE6}'
+        | '\u{1F300}'..='\u{1FAFF}'
+        | '\u{20000}'..='\u{3FFFD}' => 2,
+        _ => 1,
     }
 }
 
@@ -77,6 +95,8 @@ mod tests {
                 "no\n    \"one\\n<two>\"\n           ^^^",
             ),
             ("\"ab\"", 2..2, "no\n    \"ab\"\n       ^"),
+            // In a terminal each of these takes the room of two.
+            ("\"用户<邮>\"", 3..4, "no\n    \"用户<邮>\"\n          ^^"),
         ] {
             let text = LiteralText::new(&syn::parse_str(literal).unwrap());
             assert_eq!(text.error(&range, "no").to_string(), expected);

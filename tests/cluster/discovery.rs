@@ -51,6 +51,24 @@ async fn one_living_seed_is_enough_among_others_that_are_dead_or_know_of_no_slot
     }
 }
 
+/// Its endpoint is `?` then, and the address stands beside it. Redis 6.2 has no such setting.
+#[tokio::test]
+async fn nodes_that_prefer_host_names_and_have_none_are_found_by_address() {
+    let server = lone_node(&[]);
+    if server.version().starts_with("6.") {
+        return;
+    }
+    serve_all_slots(&server);
+    for (name, value) in [
+        ("cluster-preferred-endpoint-type", "hostname"),
+        ("cluster-announce-ip", "127.0.0.1"),
+    ] {
+        assert_eq!(server.cli(&["CONFIG", "SET", name, value]), "OK");
+    }
+    let store = RedisStore::new(&format!("redis+cluster://localhost:{}", server.port())).unwrap();
+    timeout(PATIENCE, store.ready()).await.unwrap().unwrap();
+}
+
 #[tokio::test]
 async fn without_any_seed_callers_are_answered_in_time_and_seeds_are_tried_again() {
     let mut server = lone_node(&[]);

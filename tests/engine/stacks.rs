@@ -1,5 +1,5 @@
-//! Stacks that no store decides as one: looked at, reserved, committed, whatever becomes of the
-//! caller, of the stores and of the runtime meanwhile.
+//! Stacks that no store decides in one step: they are looked at, reserved and committed, even if
+//! the caller, a store or the runtime goes away meanwhile.
 
 use std::collections::HashSet;
 use std::pin::pin;

@@ -1,7 +1,9 @@
 //! Logs whose format `ratelimit-admin replay` does not know, read by `--pattern`.
 
+use std::time::{Duration, Instant};
+
 use crate::logs::{Said, finds_the_client, leaves_out, log, log_of};
-use crate::replay::{RULE, failed};
+use crate::replay::{RULE, failed, replay};
 use crate::support::says;
 
 const GIN: &str = "[GIN] 2026/10/10 - 11:55:{s} | 200 |  12.3µs |     {} | GET      \"/a\"";
@@ -71,6 +73,35 @@ fn what_a_client_sends_shifts_no_field_of_a_pattern() {
         &log(GIN),
         &log(&format!("T \"/a\"{GIN}")),
     );
+}
+
+/// What a client sends may be long, and hold the text of the pattern again and again.
+#[test]
+fn a_long_line_is_read_in_time() {
+    let start = Instant::now();
+    let pattern = "{time} {address} - \"{agent}\" {path}, {}";
+    for repeated in [
+        "a ",
+        "- ",
+        " - \"",
+        "\" ",
+        "\" a, ",
+        "9, ",
+        "\\",
+        "  \t",
+        "1.2.3.4, ",
+    ] {
+        let long = repeated.repeat(64_000 / repeated.len());
+        for line in [
+            format!("17916333{{s}} {{}} - \"a\" /{long}, b"),
+            format!("17916333{{s}} {{}} - \"{long}\" /, b"),
+        ] {
+            let output = replay(&["--rule", "1/1h", "--pattern", pattern], log(&line));
+            assert!(output.status.code().is_some(), "{repeated:?}: {output:?}");
+        }
+    }
+    let took = start.elapsed();
+    assert!(took < Duration::from_secs(60), "{took:?}");
 }
 
 #[test]

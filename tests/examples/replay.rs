@@ -15,7 +15,7 @@ use crate::support::says;
 use crate::{File, admin_program};
 
 /// Runs the program with this log on its standard input.
-fn replay(arguments: &[&str], log: impl AsRef<[u8]>) -> Output {
+pub(crate) fn replay(arguments: &[&str], log: impl AsRef<[u8]>) -> Output {
     let mut command = Command::new(admin_program());
     let command = command
         .arg("replay")
@@ -44,7 +44,7 @@ pub(crate) fn printed(arguments: &[&str], log: impl AsRef<[u8]>) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// Why it failed.
+/// The error of a run that failed.
 pub(crate) fn failed(arguments: &[&str], log: impl AsRef<[u8]>) -> String {
     let output = replay(arguments, log);
     assert!(

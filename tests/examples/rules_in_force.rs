@@ -1,4 +1,4 @@
-//! `ratelimit-admin` by the rules that a service has written to its Redis: nobody types limits in.
+//! `ratelimit-admin` with the rules that a service has written to its Redis: nobody types limits.
 
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use ratelimit_runtime::{
 use serde_json::{Value, json};
 
 use super::File;
-use super::admin::{fails, json, says, says_in_part};
+use super::admin::{admin, fails, json, says, says_in_part};
+use super::support::cluster::RedisCluster;
 use super::support::redis::RedisServer;
 use super::support::{eventually, strict};
 
@@ -725,4 +726,72 @@ fn a_line_that_cannot_be_read_is_named_and_steers_no_terminal() {
     );
     let words = desk.fails(&["peek", "forged", "--global"]);
     assert_eq!(words.lines().count(), 1, "{words}");
+}
+
+#[tokio::test]
+async fn what_the_other_masters_have_is_shown_while_one_is_away() {
+    super::admin_program();
+    let each_for_itself = ["--cluster-require-full-coverage", "no"];
+    let mut cluster = RedisCluster::start_with(3, 0, &each_for_itself);
+    let url = cluster.url();
+    let limiter = strict().redis(&url).build().unwrap();
+    let address = |number: u8| std::net::IpAddr::from([192, 0, 2, number]);
+    for number in 0..12 {
+        log_in(&limiter, address(number)).await.unwrap();
+        send(&limiter, &address(number).to_string()).await.unwrap();
+    }
+    // The rules that were met are written within a second or two.
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    let hash = cluster.owner_of_key(b"rl1:rules");
+    let written = || cluster.node(hash).cli(&["HLEN", "rl1:rules"]) == "2";
+    assert!(eventually(written), "the rules are written");
+    let away = (hash + 1) % 3;
+    let is_lost = |rule: &str, number: u8| {
+        let stored = format!("rl1:sw-{rule}<{}>", address(number));
+        cluster.owner_of_key(stored.as_bytes()) == away
+    };
+    let (lost, seen): (Vec<u8>, Vec<u8>) =
+        (0..12).partition(|&number| is_lost("3600s:log in:ip:", number));
+    let sent = |number: &&u8| !is_lost("60s:shop.Mailer.send:", **number);
+    let in_part = address(*lost.iter().find(sent).unwrap()).to_string();
+    let blocked = address(seen[0]).to_string();
+    let block = ["block", "log in", &blocked, "--for", "1h"];
+    assert!(
+        admin(&[&block[..], &["--url", &url]].concat())
+            .status
+            .success()
+    );
+    let gone = cluster.node(away).address();
+    cluster.kill(away);
+
+    let shows = |args: &[&str]| {
+        let output = admin(&[args, &["--url", &url, "--timeout", "1s"]].concat());
+        let (printed, said) = (output.stdout, String::from_utf8(output.stderr).unwrap());
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        contains_all(&said, &["master", &gone, "does not answer"]);
+        String::from_utf8(printed).unwrap()
+    };
+    let keys = seen.len();
+    contains_all(
+        &shows(&["rules"]),
+        &[&format!("  {keys} keys"), "key ip:<ip>; written today"],
+    );
+    contains_all(
+        &shows(&["list", "log in"]),
+        &[&format!("{keys} keys of log in")],
+    );
+    contains_all(
+        &shows(&["top", "log in"]),
+        &["log in ip:<", &format!("1 of {keys} keys are")],
+    );
+    contains_all(
+        &shows(&["find", &in_part]),
+        &["shop.Mailer.send <", "left out:", "log in: "],
+    );
+    let listed: Value = serde_json::from_str(&shows(&["list", "log in", "--json"])).unwrap();
+    assert_eq!(listed["complete"], json!(false));
+    assert!(
+        listed["missing"][0].as_str().unwrap().contains(&gone),
+        "{listed}"
+    );
 }

@@ -122,6 +122,26 @@ async fn a_body_on_actix_reads_what_a_middleware_around_the_layer_puts_into_a_he
     }
 }
 
+/// The status alone, 503, does not tell such an error from a foreign one.
+#[tokio::test(start_paused = true)]
+async fn an_unavailable_middleware_of_actix_has_the_fields_of_all_layers_around_it() {
+    let wide = Rule::named("wide", Limit::per_minute(9));
+    let around = RateLimitLayer::new().limiter(limiter());
+    let app = App::new()
+        .route("/", web::get().to(async || "hello"))
+        .wrap_fn(|_, _| {
+            let error = RateLimitError::Unavailable(StoreError::unavailable("down"));
+            ready(Err::<ServiceResponse, _>(error.into()))
+        })
+        .wrap(RateLimitLayer::new().limiter(limiter()))
+        .wrap(around.rule(&wide, |_: &ServiceRequest| Key::global()));
+    let app = init_service(app).await;
+    let unavailable = try_call_service(&app, TestRequest::get().to_request()).await;
+    let unavailable = actix::seen_of(unavailable.err().unwrap().error_response()).await;
+    assert_ours(&unavailable, 503);
+    assert_eq!(unavailable.standings, [standing("wide", 8, 60)]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_foreign_error_of_an_actix_middleware_is_left_alone() {
     let app = App::new()

@@ -1,4 +1,4 @@
-//! The answers of every framework alike.
+//! Cases that every framework must answer alike.
 
 use std::sync::Arc;
 

@@ -135,3 +135,49 @@ fn from_env_takes_ratelimit_url_before_redis_url_and_else_memory() {
         assert!(passed, "{own:?} {redis:?}: {said}");
     }
 }
+
+/// In processes of their own, because the environment is that of all tests.
+#[test]
+fn from_env_takes_the_prefix_unless_the_builder_has_one() {
+    const EXPECTED: &str = "RATELIMIT_TEST_PREFIX";
+    const NAME: &str = "finding::from_env_takes_the_prefix_unless_the_builder_has_one";
+    if let Ok(expected) = std::env::var(EXPECTED) {
+        let (before, said) = expected.split_once('|').unwrap();
+        let builder = RateLimiter::builder();
+        let builder = match before {
+            "" => builder,
+            prefix => builder.prefix(prefix),
+        };
+        let settings = builder
+            .store_from_env()
+            .map(|builder| format!("{builder:?}"));
+        let found = settings.unwrap_or_else(|error| error.to_string());
+        assert!(found.contains(said), "{found}");
+        return;
+    }
+    for (prefix, expected) in [
+        (None, r#"|prefix: """#),
+        (Some(""), r#"|prefix: """#),
+        (Some("shop:prod"), r#"|prefix: "shop:prod""#),
+        (Some("shop:prod"), r#"mine|prefix: "mine""#),
+        (
+            Some("a{b}"),
+            "|RATELIMIT_PREFIX: the prefix \"a{b}\" holds a brace",
+        ),
+    ] {
+        let mut process = std::process::Command::new(std::env::current_exe().unwrap());
+        process
+            .args(["--exact", NAME])
+            .env(EXPECTED, expected)
+            .env_remove("RATELIMIT_URL")
+            .env_remove("REDIS_URL");
+        match prefix {
+            Some(prefix) => process.env("RATELIMIT_PREFIX", prefix),
+            None => process.env_remove("RATELIMIT_PREFIX"),
+        };
+        let output = process.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        let passed = output.status.success() && said.contains("1 passed");
+        assert!(passed, "{prefix:?} {expected}: {said}");
+    }
+}

@@ -1,5 +1,4 @@
-//! The events of the code are those of guide/observability.md, by target, name, level and
-//! fields.
+//! Checks that the code logs the events of guide/observability.md: target, name, level and fields.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -232,8 +231,11 @@ async fn every_documented_event_is_logged_when_it_happens() {
     let file = std::env::temp_dir().join(format!("{}.toml", unique("events")));
     fs::write(&file, "api = \"5/1m\"").unwrap();
     memory.watch_policies(&file).await.unwrap();
+    assert_eq!(log.count("policies_replaced"), 1, "as they are at first");
+    assert!(log.text().contains("policies=1"), "{}", log.text());
     fs::write(&file, "api = \"6/1m\"").unwrap();
-    until("the change is in force", || log.has("policies_replaced")).await;
+    let replaced = || log.count("policies_replaced") == 2;
+    until("the change is in force", replaced).await;
     fs::remove_file(&file).unwrap();
     until("it is missed", || log.has("policies_refused")).await;
 

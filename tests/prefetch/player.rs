@@ -1,10 +1,11 @@
 //! Random steps on two stores of one server that take units ahead of one key, on a clock that the
 //! test moves. A model knows what each store holds, from what the server counts before and after
-//! each step: who is admitted without asking must have been charged before, within the lease, and
-//! by nothing that is void; who asks is told what the server counts.
+//! each step: a call admitted without asking must have been charged before, within the lease, by
+//! units that are not void; a call that asks gets the server's count.
 //!
 //! The server expires keys, and the store ends leases, by clocks that the test does not move. The
-//! first is undone after each write; where the machine was too slow for either, the steps end.
+//! test undoes the expiry after each write; if the machine is too slow for either clock, the steps
+//! end.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -24,7 +25,7 @@ use crate::support::{polled, unique};
 
 /// Longer than most runs of steps take, so that only the clock of the test ends a lease.
 const LEASE: u64 = 10_000_000;
-/// In microseconds: of a lease so much is used.
+/// The part of a lease that is used, in microseconds.
 const SPENDABLE: u64 = LEASE / 500 * 499;
 /// What a bucket waits for what is given back, in microseconds.
 const GRACE: u64 = 20_000;
@@ -39,7 +40,7 @@ enum Step {
         cost: u64,
         pause: u64,
     },
-    /// A call that takes all that is left.
+    /// A call that takes all units left.
     Fill {
         store: usize,
     },
@@ -125,24 +126,24 @@ fn steps() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a store has taken ahead.
+/// The units that a store has taken ahead.
 #[derive(Debug, Clone, Copy)]
 struct Held {
-    /// Until when it may be spent.
+    /// The time until which the units may be spent.
     until: u64,
-    /// Until when all that is left counts, so that as much is given back.
+    /// The time until which all units left count, so that as many are given back.
     counts: u64,
-    /// When the store gives it back by a clock that the test does not move.
+    /// The time at which the store gives them back, by a clock that the test does not move.
     ends: Instant,
-    /// How much was taken, and how much is left: so much at most, or exactly.
+    /// The units taken, and the units left: at most, or exactly.
     units: u64,
     left: u64,
     is_exact: bool,
-    /// Whether the key was reset by the other store since.
+    /// `true` if the other store has reset the key since.
     is_forgotten: bool,
 }
 
-/// From how much to how much.
+/// The least and the most.
 type Range = (u64, u64);
 
 struct Play<'a> {
@@ -154,15 +155,16 @@ struct Play<'a> {
     /// Never takes anything ahead.
     observer: &'a RedisStore,
     link: Link,
-    /// Whether a key has expired, or a lease has ended, by another clock than that of the test.
+    /// `true` if a key expired, or a lease ended, by another clock than the test's.
     is_late: bool,
     start: u64,
     held: [Option<Held>; 2],
     /// And the ticket of each. A refund removes it.
     admissions: Vec<(Admission, u64)>,
-    /// What may be admitted beyond the bound: of what was held when the other store reset the key.
+    /// The units that may be admitted beyond the bound, because they were held when the other store
+    /// reset the key.
     more: u64,
-    /// What is charged of calls that were dropped, at most.
+    /// The most units charged by dropped calls.
     dropped: u64,
     by_grant: u64,
 }

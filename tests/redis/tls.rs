@@ -6,10 +6,12 @@ use std::time::Duration;
 use super::{MINUTE, PATIENCE, acquire, acquire_in_time};
 use crate::support::redis::shared;
 use crate::support::tls::{Authority, TlsServer};
-use crate::support::unique;
+use crate::support::{unique, until};
 use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{StoreError, StoreErrorKind};
 use ratelimit_runtime::{Limit, RedisStore};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
 use tokio::time::timeout;
 
 const LOCAL: [&str; 2] = ["127.0.0.1", "localhost"];
@@ -55,6 +57,39 @@ async fn ca_certificates_are_trusted() {
     )
     .await
     .unwrap();
+}
+
+/// Not all servers tell: Redis closes the connection, or waits for more.
+#[tokio::test]
+async fn a_scheme_that_does_not_fit_the_server_is_an_error_that_names_the_other() {
+    let fatal_alert = &b"\x15\x03\x01\x00\x02\x02\x46"[..];
+    for (scheme, reply, words) in [
+        ("redis", fatal_alert, "`rediss` in place of `redis`"),
+        (
+            "rediss",
+            b"-ERR unknown\r\n",
+            "`redis` in place of `rediss`",
+        ),
+        ("rediss", b"", "`redis` in place of `rediss`"),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = tokio::spawn(async move {
+            let mut clients = Vec::new();
+            while let Ok((mut client, _)) = listener.accept().await {
+                let _ = client.read(&mut [0; 4_096]).await;
+                let _ = client.write_all(reply).await;
+                clients.push(client);
+            }
+        });
+        let store = RedisStore::new(&format!("{scheme}://127.0.0.1:{port}")).unwrap();
+        let says_so = async || {
+            let error = acquire(&store, "k", Limit::per_hour(1)).await.unwrap_err();
+            error.message().contains(words)
+        };
+        until(words, PATIENCE, says_so).await;
+        server.abort();
+    }
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
-//! Two stores that are played the same random steps say the same: every field of every answer, to
-//! the microsecond, under every algorithm, on a clock that steps back now and then. One column is
-//! memory, which the conformance suite compares with the model; the other is Redis in each of the
-//! ways in which it is used, or a deny cache.
+//! Plays the same random steps on two stores, and compares every field of every answer, to the
+//! microsecond, under every algorithm, on a clock that steps back now and then. One store is
+//! memory, which the conformance suite compares with the model; the other is Redis in each of its
+//! modes, or a deny cache.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -69,7 +69,7 @@ enum Step {
     Expire,
 }
 
-/// What an admission reserves.
+/// The kind of reservation of an admission.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Reserves {
     Nothing,
@@ -92,7 +92,7 @@ impl Reserves {
 struct Shape {
     limits: Vec<(Vec<u64>, u64, Option<u64>)>,
     largest_cost: u64,
-    /// Of some limits, the period of the calendar that they have in the place of their window.
+    /// The calendar units that replace the windows of some limits.
     periods: Vec<Option<&'static str>>,
     /// No call asks with a lower `max` than one before.
     only_rises: bool,
@@ -277,7 +277,7 @@ struct Kind {
     column: Column,
 }
 
-/// What memory is compared with.
+/// The store that memory is compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Column {
     Scripts,
@@ -731,7 +731,7 @@ fn redis_decides_as_memory_does_what_once_differed() {
     }
 }
 
-/// What comes at once on Redis: callers who share a call, and stacks.
+/// Concurrent questions to Redis: callers who share a call, and stacks.
 mod at_once {
     use futures_util::future::join_all;
 

@@ -1,4 +1,4 @@
-//! [`RedisCluster`]: a Redis Cluster of a test's own, on loopback.
+//! [`RedisCluster`]: a Redis Cluster for a test, on loopback.
 
 use std::fs;
 use std::hash::{BuildHasher as _, RandomState};

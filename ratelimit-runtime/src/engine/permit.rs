@@ -128,7 +128,8 @@ impl OpenPermit {
         Some(in_flight)
     }
 
-    /// The request to acquire it, for a caller that waits until `timeout_at`, or to release it.
+    /// The request to acquire the permit, for a caller that waits until `timeout_at`, or to release
+    /// it.
     pub(super) fn request(&self, timeout_at: Option<Instant>) -> Option<PermitRequest> {
         Some(self.check.request(self.id?, timeout_at))
     }

@@ -44,11 +44,12 @@ impl RateLimiter {
     }
 
     /// A limiter on the Redis that `RATELIMIT_URL`, or else `REDIS_URL`, names, whether one server,
-    /// Sentinel or a cluster; in memory if neither is set or the value is `memory:`.
+    /// Sentinel or a cluster; in memory if neither is set or the value is `memory:`. Its
+    /// [prefix](RateLimiterBuilder::prefix) is `RATELIMIT_PREFIX`, as that of `ratelimit-admin`.
     ///
     /// # Errors
     ///
-    /// [`RateLimitError::Misconfigured`] when the variable is set, but not to a usable value.
+    /// [`RateLimitError::Misconfigured`] when a variable is set, but not to a usable value.
     pub fn from_env() -> Result<Self, RateLimitError> {
         Self::builder().store_from_env()?.build()
     }
@@ -157,24 +158,28 @@ impl RateLimiterBuilder {
         self
     }
 
-    /// Takes the store from `RATELIMIT_URL`, or else `REDIS_URL`; as
-    /// [`RateLimiter::from_env`] does. A variable that is empty counts as unset, and is a warning
-    /// of the log.
+    /// Takes the store from `RATELIMIT_URL`, or else `REDIS_URL`, and the prefix from
+    /// `RATELIMIT_PREFIX` unless [`prefix`](Self::prefix) sets one; as [`RateLimiter::from_env`]
+    /// does. A variable that is empty counts as unset; an empty URL is a warning of the log.
     ///
     /// # Errors
     ///
-    /// `Misconfigured` when the variable is set, but not to a usable value.
-    pub fn store_from_env(self) -> Result<Self, RateLimitError> {
-        for variable in ["RATELIMIT_URL", "REDIS_URL"] {
-            let Some(url) = std::env::var_os(variable) else {
-                continue;
-            };
-            let not_text = || RateLimitError::misconfigured(format!("{variable} is not UTF-8"));
-            let url = url.to_str().ok_or_else(not_text)?;
-            if !url.is_empty() {
-                return self.url(variable, url);
+    /// `Misconfigured` when a variable is set, but not to a usable value.
+    pub fn store_from_env(mut self) -> Result<Self, RateLimitError> {
+        if self.engine.prefix.is_empty()
+            && let Some(prefix) = variable("RATELIMIT_PREFIX")?
+        {
+            let prefix = prefix.into_boxed_str();
+            let wrong = |why| RateLimitError::misconfigured(format!("RATELIMIT_PREFIX: {why}"));
+            checked_prefix(&prefix).map_err(wrong)?;
+            self.engine.prefix = prefix;
+        }
+        for name in ["RATELIMIT_URL", "REDIS_URL"] {
+            match variable(name)? {
+                Some(url) if url.is_empty() => observe::log::empty_url(name),
+                Some(url) => return self.url(name, &url),
+                None => {}
             }
-            observe::log::empty_url(variable);
         }
         Ok(self)
     }
@@ -205,7 +210,7 @@ impl RateLimiterBuilder {
             return Err(problem);
         }
         let mut engine = self.engine;
-        engine.prefix = checked_prefix(engine.prefix)?;
+        engine.prefix = checked_prefix(&engine.prefix).map_err(RateLimitError::misconfigured)?;
         let timeout = engine.timeout;
         if !(Duration::from_millis(1)..=Duration::from_secs(60)).contains(&timeout) {
             return Err(RateLimitError::misconfigured(format!(
@@ -222,7 +227,7 @@ impl RateLimiterBuilder {
 
 /// The prefix with the colon that ends it. It must not hold the segment of a format, or two
 /// prefixes could give one key.
-fn checked_prefix(prefix: Box<str>) -> Result<Box<str>, RateLimitError> {
+fn checked_prefix(prefix: &str) -> Result<Box<str>, String> {
     let problem = if prefix.len() > 64 {
         "is longer than 64 bytes"
     } else if prefix.contains(['{', '}']) {
@@ -232,11 +237,16 @@ fn checked_prefix(prefix: Box<str>) -> Result<Box<str>, RateLimitError> {
     } else if prefix.split(':').any(|segment| segment == FORMAT) {
         "holds the segment `rl1`, which marks the end of a prefix"
     } else if prefix.is_empty() {
-        return Ok(prefix);
+        return Ok(Box::default());
     } else {
         return Ok(format!("{prefix}:").into_boxed_str());
     };
-    Err(RateLimitError::misconfigured(format!(
-        "the prefix {prefix:?} {problem}"
-    )))
+    Err(format!("the prefix {prefix:?} {problem}"))
+}
+
+/// A variable of the environment, if it is set.
+fn variable(name: &str) -> Result<Option<String>, RateLimitError> {
+    let not_text = |_| RateLimitError::misconfigured(format!("{name} is not UTF-8"));
+    let value = std::env::var_os(name).map(std::ffi::OsString::into_string);
+    value.transpose().map_err(not_text)
 }

@@ -526,7 +526,7 @@ fn limited(call: Part) -> Result<Part, RateLimitError> {
 
 /// # Errors
 ///
-/// `Misconfigured` for a rule that limits calls in flight, whose end only a permit tells.
+/// `Misconfigured` for a rule that limits calls in flight: only a permit tells when a call ends.
 fn must_not_limit_calls_in_flight(rule: &Rule) -> Result<(), RateLimitError> {
     match rule.concurrent() {
         None => Ok(()),

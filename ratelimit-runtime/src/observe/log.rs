@@ -194,13 +194,13 @@ pub(crate) fn same_path(rule: &str) {
 }
 
 #[cfg(feature = "watch")]
-pub(super) fn policies_changed(file: &Path, outcome: &Result<(), RateLimitError>) {
+pub(super) fn policies_in_force(file: &Path, outcome: &Result<usize, RateLimitError>) {
     let file = file.display();
     survive(|| match outcome {
-        Ok(()) => {
+        Ok(policies) => {
             tracing::info!(
-                name: "policies_replaced", target: SETUP, %file,
-                "policies_replaced: the policies are replaced"
+                name: "policies_replaced", target: SETUP, %file, policies,
+                "policies_replaced: the policies of the file are in force"
             );
         }
         Err(error) => {

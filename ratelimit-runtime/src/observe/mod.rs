@@ -28,6 +28,9 @@ pub(crate) use self::metrics::command_sent;
 pub(crate) use self::metrics::{describe, timed};
 pub use self::observation::Observation;
 
+#[cfg(feature = "watch")]
+use std::path::Path;
+
 use self::labels::OutcomeLabel;
 use crate::decision::{Decision, Source};
 use crate::error::{RateLimitError, StoreError, StoreErrorKind};
@@ -110,25 +113,26 @@ pub(crate) fn failed(rule: Name, error: &RateLimitError) {
     log::failed(rule.as_str(), error);
 }
 
-/// Begins to count changes of files of policies at 0: of a counter that begins at 1, monitoring
-/// sees no increase.
+/// Logs that so many policies of a file are in force, and begins to count its changes at 0: of a
+/// counter that begins at 1, monitoring sees no increase.
 #[cfg(feature = "watch")]
-pub(crate) fn policies_watched() {
+pub(crate) fn policies_watched(file: &Path, policies: usize) {
     for change in ["replaced", "refused"] {
         metrics::add(series::POLICY_CHANGES, &[("change", change)], 0);
     }
+    log::policies_in_force(file, &Ok(policies));
 }
 
 /// Counts and logs a change of a file of policies, which is in force now, or cannot be used.
 #[cfg(feature = "watch")]
-pub(crate) fn policies_changed(file: &std::path::Path, outcome: &Result<(), RateLimitError>) {
+pub(crate) fn policies_changed(file: &Path, outcome: &Result<usize, RateLimitError>) {
     let change = if outcome.is_ok() {
         "replaced"
     } else {
         "refused"
     };
     metrics::add(series::POLICY_CHANGES, &[("change", change)], 1);
-    log::policies_changed(file, outcome);
+    log::policies_in_force(file, outcome);
 }
 
 /// Logs that a store gave this error, and which `source` answers instead, if any.

@@ -17,7 +17,7 @@ mod ours;
 mod recording;
 mod redis;
 
-pub use self::memory::{Ready, Work};
+pub use self::memory::{Full, Ready, Work};
 pub use self::recording::Recording;
 pub use self::redis::{
     COLUMNS, CountedServer, LARGE_COLUMNS, Large, Load, OnRedis, STACKED_COLUMNS, Stacked, Table,

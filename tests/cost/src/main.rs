@@ -10,7 +10,7 @@
     reason = "a measurement that cannot go on fails"
 )]
 
-use ratelimit_cost::{Load, OnRedis, Ready, Recording, Work};
+use ratelimit_cost::{Full, Load, OnRedis, Ready, Recording, Work};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -26,8 +26,9 @@ fn main() {
 }
 
 fn count(work: &str, checks: u64) {
-    match Load::named(work) {
-        Some(load) => OnRedis::new(load).measured(checks),
-        None => Ready::new(Work::named(work).unwrap()).measured(checks),
+    match (Load::named(work), Full::named(work)) {
+        (Some(load), _) => OnRedis::new(load).measured(checks),
+        (None, Some(full)) => full.measured(checks),
+        (None, None) => Ready::new(Work::named(work).unwrap()).measured(checks),
     }
 }

@@ -112,6 +112,9 @@ const COLD: f64 = 1.15;
 
 const CHECKS: u64 = 2_000;
 
+/// How many times what a new key costs in a full store of one rule it costs in one of 10,000.
+const AMONG_RULES: f64 = 2.0;
+
 #[test]
 fn a_check_costs_no_more_than_this() {
     let _alone = alone();
@@ -243,6 +246,17 @@ fn a_unit_that_was_taken_ahead_costs_no_more_than_this() {
         to_f64(count) <= to_f64(SPENT) * SLACK_SPENT,
         "{count}, at most {SPENT}"
     );
+}
+
+#[test]
+fn a_new_key_in_a_full_store_costs_no_more_among_many_rules() {
+    let _alone = alone();
+    let program = build();
+    let [one, many] =
+        ["Full1", "Full10000"].map(|work| instructions(&program, format_args!("{work}"), CHECKS));
+    let times = to_f64(many) / to_f64(one);
+    println!("a new key: {one}, among 10,000 rules {many}: {times:.2}");
+    assert!(times <= AMONG_RULES, "{times:.2}, at most {AMONG_RULES}");
 }
 
 /// One test at a time: they build in one folder, and how a process shares commands depends on what

@@ -38,7 +38,7 @@ fn program() -> Command {
     command
 }
 
-fn admin(args: &[&str]) -> Output {
+pub(super) fn admin(args: &[&str]) -> Output {
     let mut command = program();
     command.args(args).output().expect("admin can be started")
 }

@@ -104,9 +104,15 @@ async fn a_busy_server_serves_again_within_a_second() {
 /// new connections.
 #[tokio::test]
 async fn a_server_that_pauses_writes_is_away_until_it_goes_on() {
+    let modes = [RedisMode::Scripts, RedisMode::Transactions];
+    join_all(modes.map(pauses_writes)).await;
+}
+
+async fn pauses_writes(mode: RedisMode) {
     let server = RedisServer::start();
-    let store = connected(&server.url()).await;
+    let store = RedisStore::new(&server.url()).unwrap().mode(mode);
     store.answers_within(TIMEOUT);
+    store.ready().await.unwrap();
     assert_eq!(server.cli(&["CLIENT", "PAUSE", "60000", "WRITE"]), "OK");
     let answers = async || {
         let outcome = ask_within(&store, "key", Limit::per_hour(1_000), TIMEOUT).await;
@@ -117,7 +123,8 @@ async fn a_server_that_pauses_writes_is_away_until_it_goes_on() {
     // A silent connection is replaced after two seconds.
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(5) {
-        assert_ne!(health(&store), Health::Up, "after {:?}", start.elapsed());
+        let after = start.elapsed();
+        assert_ne!(health(&store), Health::Up, "{mode:?} after {after:?}");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     assert_eq!(server.cli(&["CLIENT", "UNPAUSE"]), "OK");

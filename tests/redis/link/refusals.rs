@@ -9,6 +9,11 @@ use ratelimit_runtime::{
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
+use crate::support::redis::RedisServer;
+use crate::support::until;
+use crate::{PATIENCE, acquire};
+use ratelimit_runtime::testkit::FakeClock;
+
 static RULE: Rule = Rule::new("refused", Limit::per_hour(10));
 
 /// A server that says the same to every client, and hangs up.
@@ -191,5 +196,31 @@ async fn what_does_not_speak_redis_is_unavailable() {
             StoreErrorKind::Unavailable,
             "{says:?}"
         );
+    }
+}
+
+/// What a script has written before it may not go on stays.
+#[tokio::test]
+async fn a_user_without_the_command_that_sets_expiries_leaves_no_key() {
+    let server = RedisServer::start();
+    for (command, own_clock) in [("pexpireat", false), ("pexpire", true)] {
+        let user = ["ACL", "SETUSER", "default", "+@all", &format!("-{command}")];
+        assert_eq!(server.cli(&user), "OK");
+        let mut store = RedisStore::new(&server.url()).unwrap();
+        if own_clock {
+            store = store.with_clock(FakeClock::new());
+        }
+        let error = acquire(&store, "key", Limit::per_hour(1))
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
+        assert_eq!(server.cli(&["KEYS", "*"]), "", "without {command}");
+        // It is corrected without a restart.
+        server.cli(&["ACL", "SETUSER", "default", "+@all"]);
+        until("it may", PATIENCE, async || {
+            acquire(&store, "key", Limit::per_hour(1)).await.is_ok()
+        })
+        .await;
+        assert_eq!(server.cli(&["DEL", "key"]), "1");
     }
 }

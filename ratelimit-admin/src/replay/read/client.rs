@@ -37,6 +37,10 @@ impl Clients {
     /// The client that an address, with or without a port, or a list of addresses names.
     /// Of a list, the last address that is no proxy's.
     pub(super) fn named(&self, list: &str) -> Option<Client> {
+        let last = list.rsplit(',').next().unwrap_or_default().trim_ascii();
+        if last.len() > LONGEST_TEXT {
+            return None;
+        }
         let list = HeaderValue::from_str(list).ok()?;
         let name = HeaderName::from_static("x-forwarded-for");
         let fields = HeaderMap::from_iter([(name, list)]);
@@ -52,6 +56,9 @@ impl Clients {
         })
     }
 }
+
+/// The most bytes that are read as an address: a line may have many long texts.
+const LONGEST_TEXT: usize = 100;
 
 /// The most bytes of an address and its port.
 pub(super) const LONGEST_ADDRESS: usize = 50;

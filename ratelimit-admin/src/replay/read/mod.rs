@@ -95,7 +95,7 @@ struct Request {
 }
 
 impl<'a> Read<'a> {
-    /// No requests yet.
+    /// Makes a reader without requests.
     ///
     /// # Errors
     ///

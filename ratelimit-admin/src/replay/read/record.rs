@@ -12,7 +12,7 @@ pub(super) enum Record<'a> {
 }
 
 impl Record<'_> {
-    /// The field of this name, in which case, `-` and `_` do not matter. A name with dots is a path
+    /// The field of this name, regardless of its case, `-` and `_`. A name with dots is a path
     /// through nested objects and arrays.
     pub(super) fn get(&self, name: &str) -> Result<Option<Cow<'_, str>>, String> {
         match self {

@@ -52,7 +52,7 @@ fn is_new(expr: &Expr) -> bool {
     }
 }
 
-/// Functions of `RateLimiter` that make one, with any arguments.
+/// The functions of `RateLimiter` that make a limiter, with any arguments.
 const CONSTRUCTORS: [&str; 4] = ["builder", "from_env", "memory", "redis"];
 
 /// Methods that may return their argument.

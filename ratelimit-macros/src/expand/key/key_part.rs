@@ -126,7 +126,7 @@ fn members(fields: &Fields) -> impl Iterator<Item = (Member, &Field)> {
         })
 }
 
-/// `name`, located where it is written, as a name in this expansion.
+/// `name` with the location where it is written and the hygiene of this expansion.
 fn ours(name: &Ident) -> Ident {
     let mut name = name.clone();
     name.set_span(located(&name));

@@ -1,5 +1,6 @@
 //! [`RateLimitLayer`] as a middleware of actix-web.
 
+use std::fmt;
 use std::future::{Future, Ready, ready};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -95,7 +96,7 @@ where
                 }
                 Err((error, Some(mut response))) => {
                     apply(&update, &mut response);
-                    Err(InternalError::from_response(error, response).into())
+                    Err(InternalError::from_response(Answered(error), response).into())
                 }
                 Err((error, None)) => Err(error),
             }
@@ -125,12 +126,24 @@ fn fill(copy: &mut http::Request<()>, request: &ServiceRequest) {
     }
 }
 
+/// An error that has the response of a layer, by which the layers around it tell it from errors of
+/// other crates.
+#[derive(Debug)]
+struct Answered(Error);
+
+impl fmt::Display for Answered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// An error of this crate, and any refusal, becomes a response while the layer's limiter is in
 /// force, because the response tells of the decisions too. Other errors are for the handlers around
 /// the layer.
 fn answered(error: Error) -> (Error, Option<HttpResponse>) {
-    let is_ours =
-        error.as_error::<RateLimitError>().is_some() || error.as_error::<KeyRejection>().is_some();
+    let is_ours = error.as_error::<RateLimitError>().is_some()
+        || error.as_error::<KeyRejection>().is_some()
+        || error.as_error::<InternalError<Answered>>().is_some();
     let is_refusal = error.as_response_error().status_code() == StatusCode::TOO_MANY_REQUESTS;
     let response = (is_ours || is_refusal).then(|| error.error_response());
     (error, response)

@@ -79,8 +79,8 @@ impl<'a> Held<'a> {
         self.admissions.get_mut(at)
     }
 
-    /// Records that the limits of a part admit, and the charge, if it may have to be ended: in the
-    /// order of the charges.
+    /// Records that the limits of a part admit, and its charge, if that may have to be ended. Call
+    /// this in the order of the charges.
     pub(super) fn admit(&mut self, at: usize, decision: Decision, charge: Option<Charge>) {
         if self.shares_keys {
             self.charged.push(at);

@@ -28,14 +28,13 @@ pub(in crate::limiter) async fn start(
     pace::can_wait()
         .map_err(|none| RateLimitError::misconfigured(format!("no file can be watched: {none}")))?;
     let mut readings = Readings::default();
-    loop {
+    let policies = loop {
         if let Some(reading) = readings.add(read(&file).await) {
-            take(engine, &file, reading).await?;
-            break;
+            break take(engine, &file, reading).await?;
         }
         sleep(PERIOD).await;
-    }
-    observe::policies_watched();
+    };
+    observe::policies_watched(&file.path, policies);
     tokio::spawn(follow(Arc::downgrade(engine), file, readings));
     Ok(())
 }
@@ -62,18 +61,19 @@ async fn read(file: &Arc<PolicyFile>) -> Reading {
 }
 
 /// Puts a reading in force. A hundred thousand overrides take longer to parse than a check may
-/// take, so that is done beside the runtime, as reading is.
+/// take, so that is done beside the runtime, as reading is. Returns the number of policies.
 async fn take(
     engine: &Arc<Engine>,
     file: &Arc<PolicyFile>,
     reading: Reading,
-) -> Result<(), RateLimitError> {
+) -> Result<usize, RateLimitError> {
     let (engine, file) = (Arc::clone(engine), Arc::clone(file));
     let taken = spawn_blocking(move || {
         let policies = file
             .policies(&reading)
             .map_err(RateLimitError::misconfigured)?;
-        super::replace(&engine, policies)
+        let number = policies.len();
+        super::replace(&engine, policies).map(|()| number)
     });
     taken
         .await

@@ -11,6 +11,9 @@ use crate::rule::Limit;
 #[derive(Default)]
 pub(super) struct Rules {
     families: HashMap<Vec<u8>, Family, RandomState>,
+    /// The number of families with more keys than the index. The last is not 0, so the length is
+    /// the number of keys of the largest family.
+    larger: Vec<u32>,
 }
 
 /// The keys with one head.
@@ -41,16 +44,16 @@ impl Rules {
 
     /// The number of keys that have the most frequent head.
     pub(super) fn of_largest_family(&self) -> usize {
-        self.families
-            .values()
-            .map(|family| family.keys)
-            .max()
-            .unwrap_or(0)
+        self.larger.len()
     }
 
     /// Counts a new key with this head, and returns its rule.
     pub(super) fn add_key(&mut self, head: &[u8], limits: &[Limit]) -> Arc<KeyHead> {
         let family = self.families.entry_ref(head).or_default();
+        match self.larger.get_mut(family.keys) {
+            Some(families) => *families += 1,
+            None => self.larger.push(1),
+        }
         family.keys += 1;
         let rule = || {
             Arc::new(KeyHead {
@@ -68,6 +71,10 @@ impl Rules {
             return;
         };
         family.keys -= 1;
+        if let Some(families) = self.larger.get_mut(family.keys) {
+            *families -= 1;
+        }
+        self.larger.pop_if(|families| *families == 0);
         if family.keys == 0 {
             self.families.remove(&*rule.head);
         } else if Arc::strong_count(rule) == 2 {

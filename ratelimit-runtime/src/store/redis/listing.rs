@@ -5,6 +5,7 @@
 //! with it.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use redis::Value;
 
@@ -58,31 +59,54 @@ pub(crate) async fn of_cluster(
     prefix: &[u8],
     from: Option<&[u8]>,
 ) -> Result<Page, StoreError> {
-    let Walk {
-        mut cursor,
-        mut begun,
-    } = read(from, Walk::read)?.unwrap_or_default();
+    let Some((mut walk, batcher)) = walk_at(cluster, from).await? else {
+        return Ok(Page::new(Vec::new(), None));
+    };
+    let (keys, cursor) = scan(&batcher, prefix, walk.cursor).await?;
+    walk.cursor = cursor;
+    Ok(Page::new(keys, Some(walk.write().into())))
+}
+
+/// The master that [`of_cluster`] asks at `from`, and the position behind all of its keys; `None`
+/// at the end.
+pub(crate) async fn behind_master(
+    cluster: &Cluster,
+    from: Option<&[u8]>,
+) -> Result<Option<(TcpAddress, Vec<u8>)>, StoreError> {
+    let at = walk_at(cluster, from).await?;
+    Ok(at.and_then(|(mut walk, _)| {
+        walk.cursor = 0;
+        let master = walk.begun.last()?.clone();
+        Some((master, walk.write().into()))
+    }))
+}
+
+/// A walk at its next page, which the last master in `begun` has; `None` at the end.
+async fn walk_at(
+    cluster: &Cluster,
+    from: Option<&[u8]>,
+) -> Result<Option<(Walk, Arc<Batcher>)>, StoreError> {
+    let mut walk = read(from, Walk::read)?.unwrap_or_default();
     let masters = cluster.masters().await?;
-    if cursor != 0
-        && !begun
-            .last()
-            .is_some_and(|last| masters.iter().any(|(address, _)| address == last))
-    {
+    let at = |walk: &Walk| {
+        masters
+            .iter()
+            .find(|(address, _)| walk.begun.last() == Some(address))
+    };
+    if at(&walk).is_none() {
         // Another node has its keys now.
-        cursor = 0;
+        walk.cursor = 0;
     }
-    if cursor == 0 {
-        let Some((next, _)) = masters.iter().find(|(address, _)| !begun.contains(address)) else {
-            return Ok(Page::new(Vec::new(), None));
+    if walk.cursor == 0 {
+        let is_new = |(address, _): &&(TcpAddress, _)| !walk.begun.contains(address);
+        let Some((next, _)) = masters.iter().find(is_new) else {
+            return Ok(None);
         };
-        begun.push(next.clone());
+        walk.begun.push(next.clone());
     }
-    let master = masters
-        .iter()
-        .find(|(address, _)| begun.last() == Some(address));
-    let (_, batcher) = master.ok_or_else(page::foreign)?;
-    let (keys, cursor) = scan(batcher, prefix, cursor).await?;
-    Ok(Page::new(keys, Some(Walk { cursor, begun }.write().into())))
+    let (_, batcher) = at(&walk).ok_or_else(page::foreign)?;
+    let batcher = batcher.clone();
+    Ok(Some((walk, batcher)))
 }
 
 /// The position of a walk over a cluster's masters.

@@ -39,6 +39,17 @@ impl RedisStore {
         rules::read(&self.client()?.servers, prefix).await
     }
 
+    /// The master of a cluster that [`keys`](Store::keys) asks at `from`, and the cursor behind its
+    /// keys: so a list goes on while the master is away. `None` at the end, and of one server.
+    #[doc(hidden)]
+    pub async fn behind_master(
+        &self,
+        from: Option<&[u8]>,
+    ) -> Result<Option<(String, Vec<u8>)>, StoreError> {
+        let behind = self.client()?.servers.behind_master(from).await?;
+        Ok(behind.map(|(master, next)| (master.to_string(), next)))
+    }
+
     /// The route of a request's key, whatever the operation.
     fn route(&self, request: &Request<'_>) -> Result<Route, StoreError> {
         self.settings.route(Operation::Acquire, request)

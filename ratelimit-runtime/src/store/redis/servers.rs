@@ -11,12 +11,13 @@ use tokio::runtime::Handle;
 use super::batcher::{Batcher, Failure};
 use super::cluster::{Cluster, slot_of};
 use super::errors::unexpected_reply;
-use super::link::{Link, LinkSettings, Sentinels};
+use super::link::{Greeting, Link, LinkSettings, Sentinels};
 use super::listing;
 use super::scripts::{KeyQuestion, Question, Reply, load_all};
 use super::settings::StoreSettings;
 use super::settings::deployment::Deployment;
 use super::settings::epochs::Epochs;
+use super::settings::server::TcpAddress;
 use crate::error::StoreError;
 use crate::store::{Health, Page};
 
@@ -47,11 +48,10 @@ impl Servers {
             sentinels: sentinels.map(Arc::new),
             timeout_us: Arc::clone(&settings.timeout_us),
             reconnected: Arc::new(move || epochs.begin()),
-            greeting: if settings.mode.runs_scripts() {
-                load_all().into()
-            } else {
-                Arc::default()
-            },
+            greeting: Arc::new(Greeting::new(
+                settings.mode.runs_scripts().then(load_all),
+                settings.clock.as_ref().map_or("PEXPIREAT", |_| "PEXPIRE"),
+            )),
         };
         let reached = match &settings.deployment {
             Deployment::Cluster(seeds) => {
@@ -131,6 +131,18 @@ impl Servers {
         match &self.reached {
             Reached::One(batcher) => listing::of_server(batcher, prefix, from).await,
             Reached::Cluster(cluster) => listing::of_cluster(cluster, prefix, from).await,
+        }
+    }
+
+    /// The master of a cluster that the page at `from` is asked of, and where the page behind its
+    /// keys begins; `None` at the end, and of one server.
+    pub(crate) async fn behind_master(
+        &self,
+        from: Option<&[u8]>,
+    ) -> Result<Option<(TcpAddress, Vec<u8>)>, StoreError> {
+        match &self.reached {
+            Reached::One(_) => Ok(None),
+            Reached::Cluster(cluster) => listing::behind_master(cluster, from).await,
         }
     }
 

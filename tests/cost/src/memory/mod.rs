@@ -5,6 +5,7 @@ mod clock;
 #[allow(dead_code, reason = "other programs use more of it")]
 mod deny_cache;
 mod far;
+mod full;
 mod governor;
 
 use std::hint::black_box;
@@ -16,6 +17,7 @@ use ratelimit_runtime::{MemoryStore, RateLimiter};
 use self::clock::{Ticking, read};
 use self::deny_cache::DenyCache;
 use self::far::Far;
+pub use self::full::Full;
 use self::governor::Governor;
 use crate::ours;
 

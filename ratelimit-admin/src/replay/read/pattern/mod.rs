@@ -2,7 +2,7 @@
 
 mod suggested;
 
-use std::cell::LazyCell;
+use std::cell::{LazyCell, RefCell};
 use std::str::FromStr;
 
 pub(super) use self::suggested::suggested;
@@ -21,8 +21,8 @@ pub(crate) struct Pattern {
     fields: Vec<Field>,
     /// The format of the time; `None` to guess it.
     form: Option<Form>,
-    /// In how many places of a whole line another seems to begin, as behind the first word where
-    /// two times and two addresses stand side by side.
+    /// The number of places of a whole line where another seems to begin, as after the first word
+    /// if two times and two addresses stand side by side.
     beginnings: usize,
 }
 
@@ -114,8 +114,9 @@ impl Pattern {
                 let values = lines
                     .iter()
                     .filter_map(|line| Some((line, pattern.values(line)?)));
-                let beginnings =
-                    values.map(|(line, values)| pattern.beginnings(line, &values, clients));
+                let beginnings = values.map(|(line, values)| {
+                    pattern.beginnings(&Places::of(line, &pattern.fields), &values, clients)
+                });
                 pattern.beginnings = beginnings.min().unwrap_or(0);
                 pattern
             }
@@ -147,13 +148,14 @@ impl Pattern {
         line: &'a str,
         clients: &Clients,
     ) -> Result<Record<'a>, String> {
+        let places = Places::of(line, &self.fields);
         let values = self
             .values(line)
             .ok_or_else(|| "it is not as --pattern says".to_owned())?;
-        if self.beginnings(line, &values, clients) > self.beginnings {
+        if self.beginnings(&places, &values, clients) > self.beginnings {
             return Err("it holds two requests".to_owned());
         }
-        if self.is_ambiguous(line, clients) {
+        if self.is_ambiguous(&places, clients) {
             return Err("a quotation mark in it ends no field".to_owned());
         }
         let words = self.named(&values);
@@ -171,35 +173,39 @@ impl Pattern {
 
     /// The values of all fields.
     fn values<'a>(&self, line: &'a str) -> Option<Vec<&'a str>> {
-        values(&self.fields, after(line, &self.head)?)
+        let from = line.len() - after(line, &self.head)?.len();
+        Places::of(line, &self.fields).values(0, from)
     }
 
     /// `true` if a field between quotes may end later, in front of another address. Not every
     /// server escapes the quotes that clients send.
-    fn is_ambiguous(&self, line: &str, clients: &Clients) -> bool {
-        let mut rest = after(line, &self.head).unwrap_or_default();
-        let mut fields = &*self.fields;
-        while let Some((field, others)) = fields.split_first()
-            && let Some((_, behind)) = field.value(rest)
-        {
-            let has_address = |text: &str| {
-                let values = values(others, text).unwrap_or_default();
+    fn is_ambiguous(&self, places: &Places<'_, '_>, clients: &Clients) -> bool {
+        let line = places.line;
+        let mut from = line.len() - after(line, &self.head).unwrap_or_default().len();
+        for (at, field) in self.fields.iter().enumerate() {
+            let Some((_, behind)) = places.value(at, from) else {
+                return false;
+            };
+            let has_address = |from| {
+                let values = places.values(at + 1, from).unwrap_or_default();
+                let others = self.fields.get(at + 1..).unwrap_or_default();
                 let mut named = others.iter().zip(values);
                 named.any(|(field, value)| !field.name.is_empty() && clients.named(value).is_some())
             };
             if field.behind.starts_with('"')
-                && occurrences(behind, &field.behind).any(|(_, text)| has_address(text))
+                && occurrences(line, behind, &field.behind).any(|(_, end)| has_address(end))
             {
                 return true;
             }
-            (fields, rest) = (others, behind);
+            from = behind;
         }
         false
     }
 
     /// The number of places where another line seems to begin because this one was cut: its address
     /// and its time would be of different requests.
-    fn beginnings(&self, line: &str, found: &[&str], clients: &Clients) -> usize {
+    fn beginnings(&self, places: &Places<'_, '_>, found: &[&str], clients: &Clients) -> usize {
+        let line = places.line;
         let is_address = |(_, value): &(&str, &str)| clients.named(value).is_some();
         // Few lines have the text of another request.
         let has_time = LazyCell::new(|| self.named(found).any(|field| self.is_time(field)));
@@ -209,12 +215,12 @@ impl Pattern {
             address.is_none_or(|address| addresses.any(|(name, _)| name == address))
                 && (!*has_time || self.named(values).any(|field| self.is_time(field)))
         };
-        let (Some((first, others)), Some(value)) = (self.fields.split_first(), found.first())
-        else {
+        let (Some(first), Some(value)) = (self.fields.first(), found.first()) else {
             return 0;
         };
         let is_first = !first.name.is_empty() && clients.named(value).is_some();
-        let Some((_, from)) = after(line, &self.head).and_then(|text| first.value(text)) else {
+        let begin = after(line, &self.head).map(|text| line.len() - text.len());
+        let Some((_, from)) = begin.and_then(|begin| places.value(0, begin)) else {
             return 0;
         };
         let text = if self.head.is_empty() {
@@ -222,13 +228,15 @@ impl Pattern {
         } else {
             &self.head
         };
-        let begins = |(before, behind): &(&str, &str)| {
+        let begins = |&(at, behind): &(usize, usize)| {
             if !self.head.is_empty() {
-                return values(&self.fields, behind).is_some_and(|values| is_request(&values));
+                let values = places.values(0, behind);
+                return values.is_some_and(|values| is_request(&values));
             }
-            let Some(mut values) = values(others, behind) else {
+            let Some(mut values) = places.values(1, behind) else {
                 return false;
             };
+            let before = line.get(from..at).unwrap_or_default();
             values.insert(0, "");
             let mut is_request = |end| {
                 if let Some(first) = values.first_mut() {
@@ -247,54 +255,145 @@ impl Pattern {
                 _ => is_request(""),
             }
         };
-        occurrences(from, text).filter(begins).count()
+        occurrences(line, from, text).filter(begins).count()
     }
 }
 
-/// The values of these fields of a text.
-fn values<'a>(fields: &[Field], mut rest: &'a str) -> Option<Vec<&'a str>> {
-    let mut values = Vec::with_capacity(fields.len());
-    for field in fields {
-        let (value, behind) = field.value(rest)?;
-        values.push(value.trim_ascii());
-        rest = behind;
-    }
-    Some(values)
+/// Finds the values of fields from any place of a line on. The line is read once for each field
+/// while the places come from left to right, however often the text behind a field recurs.
+struct Places<'l, 'f> {
+    line: &'l str,
+    fields: &'f [Field],
+    /// The last answers, by field and by the number of such texts in its value so far.
+    last: RefCell<Vec<[Option<Sought>; LONGEST_TIME]>>,
 }
 
-impl Field {
-    /// The field's value at the start of a text, and the rest after the text `behind`.
-    fn value<'a>(&self, text: &'a str) -> Option<(&'a str, &'a str)> {
-        if self.behind.is_empty() {
-            return Some((text, ""));
+/// The place from which a text was looked for, and the place found.
+#[derive(Clone, Copy)]
+struct Sought {
+    from: usize,
+    found: Option<Place>,
+}
+
+/// The place where a text begins, and its end if it is the text looked for.
+#[derive(Clone, Copy)]
+struct Place {
+    at: usize,
+    end: Option<usize>,
+}
+
+impl<'l, 'f> Places<'l, 'f> {
+    fn of(line: &'l str, fields: &'f [Field]) -> Self {
+        Self {
+            line,
+            fields,
+            last: RefCell::new(vec![[None; LONGEST_TIME]; fields.len()]),
         }
+    }
+
+    /// The values of the fields from the `first` on.
+    fn values(&self, first: usize, mut from: usize) -> Option<Vec<&'l str>> {
+        let mut values = Vec::with_capacity(self.fields.len());
+        for at in first..self.fields.len() {
+            let (value, behind) = self.value(at, from)?;
+            values.push(value.trim_ascii());
+            from = behind;
+        }
+        Some(values)
+    }
+
+    /// The value of a field that begins at `from`, and the place after the text behind it.
+    fn value(&self, at: usize, from: usize) -> Option<(&'l str, usize)> {
+        let field = self.fields.get(at)?;
+        if field.behind.is_empty() {
+            return Some((self.line.get(from..)?, self.line.len()));
+        }
+        let (mut holds, mut next) = (0, from);
+        loop {
+            let place = self.next(at, holds, next)?;
+            let end = place.end?;
+            if holds == field.holds {
+                return Some((self.line.get(from..place.at)?, end));
+            }
+            // At its end a line has one blank.
+            next = end + usize::from(place.at == self.line.len());
+            holds += 1;
+        }
+    }
+
+    /// The first place of the text behind a field, at `from` or later.
+    fn next(&self, at: usize, holds: usize, from: usize) -> Option<Place> {
+        let field = self.fields.get(at)?;
         // What clients send stands between quotes, in which servers escape quotes.
-        if self.behind.starts_with('"') {
-            let (value, rest) = text.split_at_checked(quote(text)?)?;
-            return Some((value, after(rest, &self.behind)?));
+        let is_quoted = field.behind.starts_with('"');
+        let mut last = self.last.borrow_mut();
+        let last = last.get_mut(at)?.get_mut(holds)?;
+        if let Some(Sought {
+            from: before,
+            found,
+        }) = *last
+            && before <= from
+            && found.is_none_or(|place| from <= place.at)
+            && (before == from || !is_quoted || !self.line.get(..from)?.ends_with('\\'))
+        {
+            return found;
         }
-        occurrences(text, &self.behind).nth(self.holds)
+        let found = if is_quoted {
+            let rest = self.line.get(from..)?;
+            quote(rest).map(|quote| Place {
+                at: from + quote,
+                end: rest
+                    .get(quote..)
+                    .and_then(|rest| after(rest, &field.behind))
+                    .map(|behind| self.line.len() - behind.len()),
+            })
+        } else {
+            occurrence(self.line, from, &field.behind).map(|(at, end)| Place { at, end: Some(end) })
+        };
+        *last = Some(Sought { from, found });
+        found
     }
 }
 
-/// The occurrences of a pattern's text in a line: the line before and after each.
-fn occurrences<'a>(line: &'a str, text: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
-    let mut from = 0;
+/// The beginning and end of each occurrence of a pattern's text in a line.
+fn occurrences(line: &str, mut from: usize, text: &str) -> impl Iterator<Item = (usize, usize)> {
     std::iter::from_fn(move || {
-        let mut places = line.get(from..)?.char_indices().map(|(at, _)| from + at);
-        let found = places.by_ref().chain([line.len()]).find_map(|at| {
-            let (before, rest) = line.split_at_checked(at)?;
-            Some((before, after(rest, text)?))
-        })?;
-        from = line.len() - found.1.len();
+        let (at, end) = occurrence(line, from, text)?;
         // At its end a line has one blank.
-        from += usize::from(found.0.len() == line.len());
-        Some(found)
+        from = end + usize::from(at == line.len());
+        Some((at, end))
     })
 }
 
-/// The rest of a line after a pattern's text; `None` if it does not begin with the text. A blank in
-/// the text stands for one or more, or for none at the end of the line.
+/// Where a text of a pattern begins and ends in a line, at `from` or later.
+fn occurrence(line: &str, mut from: usize, text: &str) -> Option<(usize, usize)> {
+    loop {
+        let rest = line.get(from..)?;
+        if let Some(behind) = after(rest, text) {
+            return Some((from, line.len() - behind.len()));
+        }
+        let mut others = rest.chars();
+        let next = others.next()?;
+        let others = match text.chars().next() {
+            // From each blank of a run the line goes on alike.
+            Some(' ') if is_blank(next) => others.as_str().trim_start_matches(is_blank),
+            Some(' ') => others.as_str().trim_start_matches(|c| !is_blank(c)),
+            Some(first) => {
+                let others = others.as_str();
+                others.get(others.find(first)?..)?
+            }
+            None => others.as_str(),
+        };
+        from = line.len() - others.len();
+    }
+}
+
+fn is_blank(c: char) -> bool {
+    matches!(c, ' ' | '\t')
+}
+
+/// The line behind a text of a pattern, which it begins with. A blank of it stands for any number
+/// of them, and for none where the line ends.
 fn after<'a>(line: &'a str, text: &str) -> Option<&'a str> {
     let mut rest = line;
     let mut blank = false;
@@ -302,7 +401,7 @@ fn after<'a>(line: &'a str, text: &str) -> Option<&'a str> {
         if wanted != ' ' {
             rest = rest.strip_prefix(wanted)?;
         } else if !blank {
-            let behind = rest.trim_start_matches([' ', '\t']);
+            let behind = rest.trim_start_matches(is_blank);
             if behind.len() == rest.len() && !rest.is_empty() {
                 return None;
             }

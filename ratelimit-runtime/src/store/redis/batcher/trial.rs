@@ -1,9 +1,9 @@
-//! [`SendTrial`]: whether several callers send by themselves, found by timing.
+//! [`SendTrial`]: finds by timing whether several callers send by themselves.
 //!
-//! If they do, on this machine, a server with a core of its own need not be woken again: it decides
-//! the first questions while this process writes the others. If both use the same cores, that takes
-//! more of them than to share calls does. Nothing tells which is the case, and it changes with what
-//! else the machine does: so both ways are timed, and the faster is used.
+//! If they do, a server on this machine with a core of its own stays awake: it decides the first
+//! questions while this process writes the others. If both use the same cores, this takes more time
+//! than sharing calls. Nothing tells which is the case, and it changes with the load: so both ways
+//! are timed, and the faster is used.
 //!
 //! *Measured* on two cores with one worker: 5 to 8 callers who send by themselves decide 1.2 to 1.6
 //! times as often as those who share calls; with two workers, or beside another busy process, 0.7

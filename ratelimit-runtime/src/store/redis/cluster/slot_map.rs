@@ -61,9 +61,17 @@ impl SlotRange {
                 return None;
             };
             let host: Option<String> = from_redis_value_ref(host).ok()?;
-            let host = host.as_deref().unwrap_or_default();
+            let mut host = host.unwrap_or_default();
+            if host == "?"
+                && let Some(others) = master.get(3)
+            {
+                // A node that prefers host names and has none names its address here.
+                let others: HashMap<String, String> =
+                    from_redis_value_ref(others).unwrap_or_default();
+                host = others.get("ip").cloned().unwrap_or(host);
+            }
             let (first, last) = (usize::try_from(*first).ok()?, usize::try_from(*last).ok()?);
-            let master = replied_by(asked, host, u16::try_from(*port).ok()?);
+            let master = replied_by(asked, &host, u16::try_from(*port).ok()?);
             all.extend(master.map(|master| Self {
                 first,
                 last,

@@ -88,8 +88,8 @@ impl Known {
         }
     }
 
-    /// Makes room for about this many refusals; with 0 none becomes known. A refusal takes some
-    /// 180 bytes and its key, and the empty room 8 bytes for each.
+    /// Makes room for about this many refusals; with 0 none becomes known. A refusal takes some 180
+    /// bytes and its key; empty room takes 8 bytes for each.
     pub fn set_capacity(&mut self, refusals: usize) {
         self.refusals = Refusals::new(refusals, self.refusals.staleness);
     }

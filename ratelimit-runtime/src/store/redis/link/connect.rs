@@ -4,12 +4,12 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{Cmd, ErrorKind, Pipeline, Value, cmd};
+use redis::{Cmd, ErrorKind, Value, cmd};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::connection::Connection;
-use super::probe::{Probed, may_write, probe};
-use super::stream::{ByteStream, open, within};
+use super::probe::{Greeting, Probed, probe};
+use super::stream::{ByteStream, PLAIN, open, within};
 use crate::error::StoreError;
 use crate::store::redis::errors;
 use crate::store::redis::settings::server::Server;
@@ -25,26 +25,31 @@ const SLOW_START: u32 = 8;
 /// The length from which on an incomplete reply of the login is an error, in bytes.
 const LONGEST: usize = 4_096;
 
+/// The first byte of the alert by which TLS refuses what is no TLS.
+const TLS_ALERT: u8 = 0x15;
+
 /// A connection, and the state of its server.
 pub(super) type Connected = (Connection, Probed);
 
-/// Connects, logs in, asks the server for its state, and sends the greeting. A server that is sent
-/// scripts must also reply to a command that may write.
+/// Connects, logs in, asks the server for its state, and sends the scripts.
 pub(super) async fn connect(
     server: &Arc<Server>,
-    greeting: &Pipeline,
+    greeting: &Greeting,
 ) -> Result<Connected, StoreError> {
     let unreachable = |error| unreachable(server, error);
     let connection = log_in(server).await?;
-    let probed = within(SILENCE, probe(&connection)).await;
+    let probed = within(SILENCE, probe(&connection, greeting)).await;
     let probed = probed.map_err(unreachable)??;
-    if !greeting.is_empty() {
-        let mut pipeline = greeting.clone();
-        // A server that pauses writes replies to all others.
-        pipeline.add_command(may_write());
+    if let Some(scripts) = &greeting.scripts {
         let time = SILENCE + SLOW_START * connection.round_trip();
-        let greeted = within(time, connection.ask(&pipeline)).await;
-        greeted.map_err(unreachable)??;
+        let greeted = within(time, connection.ask(scripts)).await;
+        let replies = greeted.map_err(unreachable)??;
+        // A script that may not set an expiry would leave its charge for ever.
+        if let Some(Value::ServerError(error)) = replies.last()
+            && errors::lacks_command(error)
+        {
+            return Err(errors::from_server(error));
+        }
     }
     Ok((connection, probed))
 }
@@ -94,6 +99,10 @@ async fn exchange(stream: &mut Box<dyn ByteStream>, command: &Cmd) -> io::Result
                 Ok(value) => return Ok(value),
                 // There is more to come.
                 Err(error) if error.kind() == ErrorKind::Io && reply.len() < LONGEST => {}
+                Err(_) if reply.first() == Some(&TLS_ALERT) => {
+                    let tls = "the server speaks TLS: write `rediss` in place of `redis`";
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, tls));
+                }
                 Err(_) => {
                     return Err(io::Error::other(
                         "what answers does not speak the protocol of Redis",
@@ -111,9 +120,14 @@ async fn exchange(stream: &mut Box<dyn ByteStream>, command: &Cmd) -> io::Result
 
 fn unreachable(server: &Server, error: io::Error) -> StoreError {
     if error.kind() == io::ErrorKind::InvalidData {
-        let message = format!(
-            "TLS failed: check the scheme and the certificate (Redis at {server}): {error}"
-        );
+        // The error of rustls for a reply that is no TLS.
+        let is_plain = error.to_string().contains("InvalidContentType");
+        let hint = if is_plain {
+            PLAIN
+        } else {
+            "check the scheme and the certificate"
+        };
+        let message = format!("TLS failed: {hint} (Redis at {server}): {error}");
         return StoreError::misconfigured(message).with_source(error);
     }
     StoreError::unavailable(format!("no connection to Redis at {server}: {error}"))

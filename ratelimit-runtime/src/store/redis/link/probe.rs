@@ -13,6 +13,27 @@ use crate::store::redis::errors;
 /// Redis refuses this script on a replica; servers before 7.0 do not know its first line.
 const MAY_WRITE: &str = "#!lua\nreturn 1";
 
+/// A key that is never stored.
+const NO_KEY: &str = "rl1:";
+
+/// What a server has to reply to before calls use a new connection. A server that pauses writes
+/// replies to all else, so one of the commands may write.
+pub(crate) struct Greeting {
+    /// The commands that load the scripts; `None` without scripts.
+    pub(super) scripts: Option<Pipeline>,
+}
+
+impl Greeting {
+    /// `expire` is the command that sets expiries in scripts.
+    pub(crate) fn new(mut scripts: Option<Pipeline>, expire: &str) -> Self {
+        if let Some(scripts) = &mut scripts {
+            scripts.add_command(may_write());
+            scripts.cmd(expire).arg(NO_KEY).arg(1);
+        }
+        Self { scripts }
+    }
+}
+
 /// The state of a server.
 #[derive(Debug, Clone)]
 pub(super) enum Probed {
@@ -30,12 +51,19 @@ pub(super) enum Probed {
 /// # Errors
 ///
 /// If the connection has ended, or the server gives a reply that makes it useless.
-pub(super) async fn probe(connection: &Connection) -> Result<Probed, StoreError> {
+pub(super) async fn probe(
+    connection: &Connection,
+    greeting: &Greeting,
+) -> Result<Probed, StoreError> {
     let number = connection.number().to_string();
     let mut questions = redis::pipe();
     questions.cmd("PING").arg(&number).cmd("ROLE");
+    if greeting.scripts.is_none() {
+        // Transactions have connections of their own, of which a PING here tells nothing.
+        questions.cmd("UNLINK").arg(NO_KEY);
+    }
     let replies = connection.ask(&questions).await?;
-    let [pong, role] = replies.as_slice() else {
+    let [pong, role, ..] = replies.as_slice() else {
         return Err(errors::unexpected_reply());
     };
     match pong {
@@ -61,7 +89,7 @@ pub(super) async fn probe(connection: &Connection) -> Result<Probed, StoreError>
 }
 
 /// A call of the script that declares writes and does nothing.
-pub(super) fn may_write() -> Cmd {
+fn may_write() -> Cmd {
     redis::cmd("EVAL").arg(MAY_WRITE).arg(0).take()
 }
 

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
-use redis::Pipeline;
-
 use super::connect::{Connected, connect};
 use super::connection::Connection;
+use super::probe::Greeting;
 use super::sentinel::Sentinels;
 use crate::error::StoreError;
 use crate::store::redis::settings::server::Server;
@@ -33,9 +32,7 @@ pub(crate) struct LinkSettings {
     /// Called for each connection but the first, before calls use it: the server may have lost
     /// keys since the one before.
     pub(crate) reconnected: OnConnection,
-    /// Commands that each new connection sends before calls use it, such as those that load
-    /// scripts. An error in reply does not matter.
-    pub(crate) greeting: Arc<Pipeline>,
+    pub(crate) greeting: Arc<Greeting>,
 }
 
 impl LinkSettings {

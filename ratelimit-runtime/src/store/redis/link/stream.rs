@@ -15,6 +15,9 @@ const CONNECT: Duration = Duration::from_secs(2);
 /// The time to look up a name, and the time to set up TLS.
 const SET_UP: Duration = Duration::from_secs(5);
 
+/// What helps if the server speaks no TLS.
+pub(super) const PLAIN: &str = "for a server without TLS, write `redis` in place of `rediss`";
+
 pub(super) trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for S {}
@@ -32,7 +35,12 @@ pub(super) async fn open(server: &Server) -> io::Result<Opened> {
             let socket = is_local.then(|| SockRef::from(&tcp).try_clone().ok());
             #[cfg(feature = "redis-tls")]
             if let Some(tls) = &server.tls {
-                let tls = within(SET_UP, tls.connect(&address.host, tcp)).await??;
+                // Redis without TLS waits for the end of a line.
+                let hint = |late: io::Error| {
+                    io::Error::new(io::ErrorKind::TimedOut, format!("{late}: {PLAIN}"))
+                };
+                let tls = within(SET_UP, tls.connect(&address.host, tcp)).await;
+                let tls = tls.map_err(hint)??;
                 return Ok((Box::new(tls), socket.flatten()));
             }
             Ok((Box::new(tcp), socket.flatten()))

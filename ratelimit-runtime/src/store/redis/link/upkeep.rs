@@ -91,8 +91,9 @@ impl Upkeep {
             (Some(Action::Ping), Some(connection)) => {
                 connection.used.store(false, Relaxed);
                 let connection = Arc::clone(connection);
+                let greeting = Arc::clone(&self.settings.greeting);
                 self.tasks
-                    .spawn(async move { News::Probed(probe(&connection).await) });
+                    .spawn(async move { News::Probed(probe(&connection, &greeting).await) });
             }
             (Some(Action::HangUp), _) => self.end(StoreError::unavailable(SILENT)),
             _ => {}
