@@ -96,7 +96,8 @@ pub(crate) fn is_number(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_digit() || c == '_')
 }
 
-/// How to write `digits` with a unit, `usual` by default: many are probably milliseconds.
+/// The advice to write `digits` with a unit, the `usual` one: many digits are probably
+/// milliseconds.
 pub(crate) fn with_unit(digits: &str, usual: &str) -> String {
     let thousands = digits.strip_suffix("000").unwrap_or_default();
     if usual == "ms" {

@@ -57,7 +57,7 @@ impl LiteralText {
     }
 }
 
-/// How many columns of a terminal a printed character takes: two in the blocks of East Asian
+/// The columns of a terminal that a printed character takes: two in the blocks of East Asian
 /// scripts and of emoji.
 fn columns(c: char) -> usize {
     match c {

@@ -63,7 +63,7 @@ pub(crate) enum Receipt {
     Fallback(u64),
 }
 
-/// Where a [`Decision`] was made.
+/// The place where a [`Decision`] was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Source {
@@ -181,7 +181,7 @@ impl Decision {
         rank(self) < rank(other)
     }
 
-    /// Where the decision was made: by the store, or without it.
+    /// The place where the decision was made: the store, or this process without it.
     #[must_use]
     pub fn source(&self) -> Source {
         self.source

@@ -545,7 +545,7 @@ async fn operations_that_do_not_fit_concurrent_are_misconfigured() {
     );
 }
 
-/// That of a customer who may not call, for now: it does not wait either.
+/// The limit of a customer who may not call for now. Such a call does not wait either.
 #[tokio::test(start_paused = true)]
 async fn concurrent_0_refuses_every_call_without_retry_after() {
     let limiter = RateLimiter::memory();

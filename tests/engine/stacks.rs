@@ -46,7 +46,7 @@ async fn left(limiter: &RateLimiter, rule: &Rule) -> u64 {
     peeked.unwrap().remaining()
 }
 
-/// What is left of both.
+/// The cost left in both limits.
 async fn both_left(one: &RateLimiter, other: &RateLimiter) -> [u64; 2] {
     [left(one, &first()).await, left(other, &second()).await]
 }
@@ -87,7 +87,7 @@ struct Held {
     /// Fails looks at `second` with this.
     failure: Option<StoreErrorKind>,
     acquired: Arc<AtomicU64>,
-    /// Whether peeks are answered at once.
+    /// `true` if peeks are answered at once.
     looks_at_once: bool,
 }
 
@@ -225,7 +225,7 @@ async fn callers_that_go_away_take_no_room_from_others() {
     assert_eq!(first, second);
 }
 
-/// What the caller was answered by policy for is given back, and the rest if the policy refuses.
+/// A charge answered by policy is given back, and so is the rest if the policy refuses.
 #[tokio::test]
 async fn a_charge_that_is_answered_late_is_released() {
     for (policy, charged) in [
@@ -295,7 +295,7 @@ async fn no_part_is_charged_where_less_time_is_left_than_looking_at_it_took() {
     }
 }
 
-/// Somebody whose own key is on a part of the store that is away must not reserve what is others'.
+/// A caller whose own key is on a part of the store that is away must not reserve others' units.
 #[tokio::test]
 async fn a_part_that_its_policy_refuses_ends_the_call_before_another_is_charged() {
     for policy in [OnUnavailable::Deny, OnUnavailable::Local] {
@@ -380,7 +380,7 @@ async fn a_stack_that_waits_for_room_takes_none_from_other_settlements() {
     assert_eq!(left(&limiter, &many).await, ROOM);
 }
 
-/// They may go on for hours, as streams do; settlements are short.
+/// Calls such as streams may go on for hours; settlements are short.
 #[tokio::test(start_paused = true)]
 async fn reservations_of_calls_that_go_on_take_no_room_for_settlements() {
     const CALLS: u64 = 5_001;

@@ -9,8 +9,8 @@ use crate::File;
 use crate::replay::{RULE, failed, printed, rows};
 use crate::support::says;
 
-/// What `replay` says of a log: the requests, the field of the key, the keys that a rule of one an
-/// hour refuses, and the lines that were left out.
+/// The report of `replay` on a log: the requests, the field of the key, the keys that a rule of one
+/// an hour refuses, and the lines that were left out.
 pub(crate) struct Said {
     pub(crate) all: String,
 }
@@ -156,7 +156,7 @@ fn access(line: &str) -> String {
 const COMMON: &str = "{address} - {user} [10/Oct/2026:13:55:{s} +0200] \"{request}\" {status} 12";
 const WITH_AGENT: &str =
     "{address} - {user} [10/Oct/2026:13:55:{s} +0200] \"{request}\" {status} 12 \"-\" \"{agent}\"";
-/// As `log_format … escape=json` of nginx and the encoder `json` of Caddy write them.
+/// A line of nginx by `log_format … escape=json`, and of Caddy by the encoder `json`.
 const NGINX: &str = concat!(
     r#"{"time_local":"10/Oct/2026:13:55:{s} +0200","remote_addr":"{address}","#,
     r#""remote_user":"{user}","request":"{request}","status":"{status}","#,
@@ -281,7 +281,7 @@ fn headers_that_haproxy_has_captured_are_fields() {
     assert_eq!(said.others(), "address");
 }
 
-/// As a collector writes them, which may gather many requests.
+/// A collector adds times of its own, and may gather many requests.
 #[test]
 fn fields_with_other_times_are_named() {
     let log = log(r#"{"time":"2026-10-10T11:56:00Z","ts":17916333{s}.25,"ip":"{}"}"#);
@@ -744,7 +744,7 @@ fn a_line_that_is_not_of_the_log_does_not_decide_its_format() {
     );
 }
 
-/// As `tracing` writes them wherever it writes, and gin to a terminal.
+/// `tracing` writes colours everywhere, gin only to a terminal.
 #[test]
 fn the_colours_of_a_terminal_are_no_part_of_a_line() {
     let tracing = concat!(

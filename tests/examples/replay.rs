@@ -98,8 +98,8 @@ fn with_rules<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
     [&RULES, arguments].concat()
 }
 
-/// Around the end of a window that begins at 0: a fixed one admits 9, 10 and 10.5, a sliding one
-/// only two of them.
+/// Requests around the end of a window that begins at 0: a fixed one admits 9, 10 and 10.5, a
+/// sliding one only two of them.
 const EDGE: &str = "time,key,cost\n0,alice,1\n9,alice,1\n9.5,alice,1\n10,alice,1\n10.5,alice,1\n11,alice,1\n11,bob,2\n";
 
 #[test]
@@ -132,7 +132,7 @@ fn refusals_are_those_worked_out_by_hand() {
     assert_eq!(worst[1..], ["6", "3", "50.00 %"]);
 }
 
-/// Of any algorithm, of any log: what a service would have refused that counts in memory.
+/// For any algorithm and log: a service that counts in memory would have refused the same.
 #[tokio::test]
 async fn refusals_are_those_of_the_store_in_memory() {
     let (mut random, mut log, mut at) = (Random::new(seed()), "time,key,cost\n".to_owned(), 0);
@@ -180,7 +180,7 @@ async fn refusals_are_those_of_the_store_in_memory() {
     }
 }
 
-/// As access logs write them. Whoever keeps to a limit is never refused.
+/// Access logs write whole seconds. A client that keeps to a limit is never refused.
 #[test]
 fn requests_a_whole_window_apart_find_that_the_others_have_left() {
     let seconds = (0..60).flat_map(|second| [second; 5]);
@@ -458,8 +458,8 @@ fn what_is_asked_for_and_cannot_be_done_is_an_error() {
     }
 }
 
-/// Equal times of a key are told apart by microseconds, which neither hide what comes last nor
-/// let the replay fall behind.
+/// Equal times of a key get different microseconds, which neither hide the last request nor let the
+/// replay fall behind.
 #[test]
 fn heavy_requests_at_almost_one_time_keep_the_times_of_the_log() {
     let log = "time,key,cost\n0,a,500\n0.0001,a,500\n0.0003,b,1\n";

@@ -190,7 +190,7 @@ async fn counted(
     Ok(())
 }
 
-/// Everything but a login that cannot be renewed happens here, and nothing happens that is not
+/// Causes every event except a login that cannot be renewed, and checks that each one is
 /// documented.
 #[tokio::test]
 async fn every_documented_event_is_logged_when_it_happens() {
@@ -414,7 +414,7 @@ async fn an_episode_of_refusals_in_shadow_mode_is_two_lines() {
     assert_eq!(told(), (3, 2), "the next one");
 }
 
-/// Without a runtime, which would wait for its end, another refusal ends an episode.
+/// Without a runtime to wait for its end, an episode is ended by another refusal.
 #[test]
 fn an_episode_whose_runtime_has_ended_is_ended_by_the_next_refusal() {
     let (log, _listening) = Log::listen();
@@ -459,7 +459,7 @@ impl Store for Full {
     }
 }
 
-/// Without its memory a store decides nothing, whatever answers instead: that has to be seen.
+/// A store without memory decides nothing. The log says so, whatever answers instead.
 #[tokio::test]
 async fn a_store_that_is_out_of_memory_is_logged_once() {
     for policy in [

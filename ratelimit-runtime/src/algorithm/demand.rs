@@ -3,7 +3,7 @@
 
 use crate::rule::{Algorithm, Limit};
 
-/// How an admission is charged.
+/// The way in which an admission is charged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reserves {
     /// The cost is charged at once.

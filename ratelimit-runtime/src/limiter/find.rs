@@ -39,7 +39,7 @@ thread_local! {
 static INSTALLED: ArcSwapOption<Engine> = ArcSwapOption::const_empty();
 static IMPLICIT: OnceCell<Arc<Engine>> = OnceCell::new();
 
-/// The limiter that was found, by its place. It stays alive as long as this value, even if another
+/// The limiter that was found, and the place. It stays alive as long as this value, even if another
 /// one is installed or set as the default meanwhile.
 pub(crate) enum Found {
     Here(Arc<Scope>),

@@ -511,6 +511,8 @@ fn by_hand<'r>(rule: &'r Rule, key: &Key) -> CheckBuilder<'r> {
     check
 }
 
+/// `call`, whose rule has limits.
+///
 /// # Errors
 ///
 /// `Misconfigured` for a rule without limits.
@@ -524,6 +526,8 @@ fn limited(call: Part) -> Result<Part, RateLimitError> {
     )))
 }
 
+/// `Ok` if the rule does not limit calls in flight.
+///
 /// # Errors
 ///
 /// `Misconfigured` for a rule that limits calls in flight: only a permit tells when a call ends.

@@ -26,8 +26,8 @@ use smallvec::SmallVec;
 use tokio::runtime::{Handle, Id};
 use tokio::task::yield_now;
 
-/// The clock is read for one refusal of this many. Read for one of four, a lone caller was refused
-/// 0.95 times as often.
+/// The number of refusals for which the clock is read once. With 4, a lone caller was refused 0.95
+/// times as often.
 const LOOK_EVERY: u8 = 32;
 /// The time for which refusals may keep a thread while other tasks wait in line. Ten thousand
 /// callers then have a turn within some 30 ms, which a caller refused once at the end of a slice
@@ -68,7 +68,7 @@ pub(crate) async fn give_way() {
 }
 
 thread_local! {
-    /// When a task last gave way on this thread, and the address of its waker.
+    /// The time when a task last gave way on this thread, and the address of its waker.
     static LAST: Cell<Option<(Instant, usize)>> = const { Cell::new(None) };
     static LINE: Cell<Option<Arc<Line>>> = const { Cell::new(None) };
 }

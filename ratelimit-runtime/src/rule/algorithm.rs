@@ -30,7 +30,7 @@ pub(crate) struct Row {
 
 macro_rules! algorithms {
     ($($(#[$attribute:meta])* $variant:ident $module:ident $state:tt { $($row:tt)* })*) => {
-        /// How limits are kept. Its text is what attributes and configurations write:
+        /// The algorithm that keeps limits. Its text is what attributes and configurations write:
         /// `sliding_window`.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
         #[non_exhaustive]

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::limit::Limit;
 
-/// How long a refusal by the limits blocks a key: not at all, always for one time, or twice as long
-/// with each offence.
+/// The time for which a refusal by the limits blocks a key: not at all, always for one time, or
+/// twice as long with each offence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct BlockDuration {
     /// The first block, in microseconds; 0 for none.

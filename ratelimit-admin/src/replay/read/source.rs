@@ -42,7 +42,7 @@ pub(super) fn decompressed<'a>(mut from: impl BufRead + 'a) -> io::Result<Box<dy
 /// In bytes. Lines of servers have a few thousand at most.
 const LONGEST: usize = 1 << 18;
 
-/// A line that is not empty, and its number; or why it is none that can be read.
+/// The number and the text of a line that is not empty, or the reason why it cannot be read.
 pub(super) type Numbered = (u64, Result<String, String>);
 
 /// The lines of a file. Bytes that are not UTF-8 are replaced.

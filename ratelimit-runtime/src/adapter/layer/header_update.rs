@@ -81,8 +81,8 @@ impl HeaderUpdate {
         }
     }
 
-    /// A handler may have answered a refusal with a status and no more. A handler that went on
-    /// after it, and was admitted elsewhere, answers for itself.
+    /// Adds `Retry-After` if the last decision is a refusal, which the handler may have answered
+    /// with a status alone.
     fn lend_wait(&self, headers: &mut impl Fields) {
         let last = self.decisions.last().map(Observation::decision);
         if let Some(refusal) = last.filter(|decision| !decision.is_allowed())

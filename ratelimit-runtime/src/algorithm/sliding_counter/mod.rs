@@ -18,7 +18,7 @@ pub(crate) const SCRIPT: super::Lua = super::Lua {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct SlidingCounter {
-    /// When the current window began.
+    /// The start of the current window.
     start: u64,
     /// The cost charged and reserved in the current window.
     current: u64,

@@ -30,7 +30,7 @@ const MAX_OF_LIMITER: usize = 50_000;
 const FIRST_OF_KEY: usize = 16;
 /// The most callers of a key that have the turn at once.
 const MOST_AT_ONCE: u64 = 64;
-/// How late the first caller in a queue may be before the next one has the turn.
+/// The delay of the first caller in a queue after which the next one has the turn.
 const LATE: Duration = Duration::from_secs(1);
 /// The number of wake-ups in a row after which one is left out, if a key's permits are shared with
 /// other processes: these only ask now and then, and must find a permit.

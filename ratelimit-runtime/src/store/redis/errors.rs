@@ -179,7 +179,7 @@ pub(super) fn is_replica(error: &ServerError) -> bool {
     code(error) == "READONLY"
 }
 
-/// `true` if the server asks for a login, or no longer accepts the connection's.
+/// `true` if the server asks for a login: it has none of the connection, or has dropped it.
 pub(super) fn is_logged_out(error: &ServerError) -> bool {
     code(error) == "NOAUTH"
 }

@@ -365,7 +365,7 @@ fn occurrences(line: &str, mut from: usize, text: &str) -> impl Iterator<Item = 
     })
 }
 
-/// Where a text of a pattern begins and ends in a line, at `from` or later.
+/// The beginning and end of a pattern's text in a line, at `from` or later.
 fn occurrence(line: &str, mut from: usize, text: &str) -> Option<(usize, usize)> {
     loop {
         let rest = line.get(from..)?;

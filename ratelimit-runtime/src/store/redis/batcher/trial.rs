@@ -77,7 +77,7 @@ impl SendTrial {
 mod tests {
     use super::*;
 
-    /// How often of `times` callers send by themselves, if the calls take so long either way.
+    /// The number of `times` that callers send by themselves, by how long calls take either way.
     fn by_themselves(
         trial: &mut SendTrial,
         callers: usize,

@@ -16,8 +16,8 @@ const MAY_WRITE: &str = "#!lua\nreturn 1";
 /// A key that is never stored.
 const NO_KEY: &str = "rl1:";
 
-/// What a server has to reply to before calls use a new connection. A server that pauses writes
-/// replies to all else, so one of the commands may write.
+/// The commands that a server must answer before calls use a new connection. A server that pauses
+/// writes replies to all else, so one of the commands may write.
 pub(crate) struct Greeting {
     /// The commands that load the scripts; `None` without scripts.
     pub(super) scripts: Option<Pipeline>,

@@ -15,7 +15,7 @@ const CONNECT: Duration = Duration::from_secs(2);
 /// The time to look up a name, and the time to set up TLS.
 const SET_UP: Duration = Duration::from_secs(5);
 
-/// What helps if the server speaks no TLS.
+/// The advice if the server speaks no TLS.
 pub(super) const PLAIN: &str = "for a server without TLS, write `redis` in place of `rediss`";
 
 pub(super) trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}

@@ -48,7 +48,7 @@ pub(super) struct StoredLog<'a> {
     request: Request<'a>,
     /// The time of the decision, in microseconds.
     now: u64,
-    /// How far a charge is dated ahead, in microseconds: most often the time until `EXEC`; 0 by a
+    /// The microseconds by which a charge is dated ahead: most often the time until `EXEC`; 0 by a
     /// clock of the caller.
     ahead: u64,
     /// For each limit, the ticket that has to leave before the call fits; 0 for none.
