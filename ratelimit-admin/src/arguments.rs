@@ -428,8 +428,8 @@ impl RuleArgs {
     }
 }
 
-/// The network of addresses that a key would hold, which no call has but an IPv6 subscriber's /64,
-/// unless its key is a text.
+/// The network in a key, if there is one. No call with an address as its key has one, except the
+/// /64 of an IPv6 subscriber.
 fn network(text: &str) -> Option<&str> {
     text.split(['<', '>']).find(|value| {
         let Some((address, Ok(_))) = value

@@ -318,7 +318,7 @@ impl<'a> Pages<'a> {
     }
 }
 
-/// Asks Redis for so long: a connection may not be made yet.
+/// Asks Redis again until `timeout`: a connection may not be made yet.
 pub(crate) async fn answer<T>(
     timeout: Duration,
     ask: impl AsyncFn() -> Result<T, StoreError>,

@@ -10,7 +10,7 @@ macro_rules! quote_mixed {
     };
 }
 
-/// The place of `code`, which is the user's, for a token that stands for it.
+/// The location of the user's `code`, for a token that stands for this code.
 pub(crate) fn located(code: &impl Spanned) -> Span {
     code.span().resolved_at(Span::mixed_site())
 }

@@ -51,7 +51,7 @@ pub struct TrustedProxies {
     any_peer: bool,
     header: HeaderName,
     strict: bool,
-    /// The events that were logged before.
+    /// The events that were logged already.
     told: Arc<ProxyEpisodes>,
 }
 

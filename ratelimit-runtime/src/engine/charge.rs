@@ -1,8 +1,9 @@
-//! [`Charge`]: the charge of a call, until it is committed, released or given back.
+//! [`Charge`]: the charge of a call, until it is committed, released or refunded.
 //!
-//! The call does not wait for that. A store in memory does it at once; for other stores a task does
-//! it, on the runtime of the call, once the store serves. A limiter has at most 10,000 such tasks.
-//! Beyond that, or if the runtime has ended, a charge stays as it is, and counts until it expires.
+//! The call does not wait for its charge to end. A store in memory ends it at once; for other
+//! stores a task does, on the runtime of the call, once the store serves. A limiter has at most
+//! 10,000 such tasks. Beyond that, or if the runtime has ended, a charge stays as it is, and counts
+//! until it expires.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind};

@@ -53,7 +53,7 @@ pub(crate) fn statements(tokens: TokenStream) -> Option<Vec<Stmt>> {
     read.parse2(tokens).ok()
 }
 
-/// The async block that `expr` is, as it is or pinned in a box.
+/// The async block in `expr`, which is a block or pins one in a box.
 fn returned(expr: &Expr) -> Option<&ExprAsync> {
     match expr {
         Expr::Async(block) => Some(block),

@@ -71,7 +71,7 @@ fn words(chars: &[char], joins: &dyn Fn(char) -> bool) -> Vec<(String, Range<usi
     words
 }
 
-/// The path that starts with `word`, if that is `self`. `self` alone is an ordinary word.
+/// The path that starts with `word`, if `word` is `self`. `self` alone is an ordinary word.
 fn of_self(chars: &[char], scope: &Scope, word: &str, at: &Range<usize>) -> Option<Spelled> {
     let is_self = word == "self" && scope.receiver.is_some();
     is_self

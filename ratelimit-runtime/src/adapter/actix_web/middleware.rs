@@ -126,8 +126,8 @@ fn fill(copy: &mut http::Request<()>, request: &ServiceRequest) {
     }
 }
 
-/// An error that has the response of a layer, by which the layers around it tell it from errors of
-/// other crates.
+/// An error with the response of a layer. Layers further out recognize it by this type, among
+/// errors of other crates.
 #[derive(Debug)]
 struct Answered(Error);
 

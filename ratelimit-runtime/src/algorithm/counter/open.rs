@@ -78,7 +78,7 @@ pub(crate) struct Past {
 }
 
 impl Past {
-    /// Takes a reservation out of `open`. `false` if that is less than its cost.
+    /// Takes a reservation out of `open`. `false` if `open` is less than its cost.
     pub(crate) fn take(&self, open: &mut u64) -> bool {
         let left = open.checked_sub(self.cost);
         *open = left.unwrap_or(*open);

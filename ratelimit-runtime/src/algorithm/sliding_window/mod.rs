@@ -164,7 +164,7 @@ impl Log {
     }
 }
 
-/// The tickets of the next `cost` units, the last of which is `newest` then.
+/// The tickets of the next `cost` units. Sets `newest` to the last of them.
 #[inline]
 fn next(newest: &mut u64, cost: u64, now: u64) -> RangeInclusive<u64> {
     let first = now.max(*newest + 1);

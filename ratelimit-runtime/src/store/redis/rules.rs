@@ -1,5 +1,5 @@
 //! [`RuleBook`]: the rules of a store's limiters, and the task that writes them to the server,
-//! where operators' tools read them. No caller waits for that.
+//! where operators' tools read them. No caller waits for the writes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -39,7 +39,7 @@ pub(super) struct State {
 
 impl State {
     /// `true` if the next caller sends by itself. Many share calls, which cost both sides more than
-    /// a question in them; for a few, to wait for others takes longer than that saves.
+    /// a question in them; for a few callers, waiting for others takes longer than sharing saves.
     pub(super) fn is_for_few(&self, connection: &Connection) -> bool {
         let few = match self.is_busy {
             true => 1,

@@ -2,7 +2,7 @@
 //! several at a time, which are spent one after the other.
 //!
 //! Spending takes the read lock of the key's set and one step on the number of units that are left:
-//! no other key waits for that.
+//! other keys do not wait.
 
 use std::ops::Range;
 use std::sync::Arc;

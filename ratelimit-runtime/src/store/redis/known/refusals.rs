@@ -31,7 +31,8 @@ pub(super) struct Miss {
     changes: u64,
 }
 
-/// A request and the refusal that answered it. Only the newest is known of a key and its limits.
+/// A request and the refusal that answered it. For a key and its limits, only the newest one is
+/// known.
 struct KnownRefusal {
     of: KnownKey,
     cost: u64,

@@ -16,8 +16,8 @@ use crate::store::redis::settings::server::Server;
 
 /// The time that a provider of credentials has.
 const CREDENTIALS: Duration = Duration::from_secs(5);
-/// The time that a server has for each reply of the login, for that to the probe, and for those to
-/// the greeting: a network may drop all packets without an error.
+/// The time that a server has for each reply of the login, for the reply to the probe, and for the
+/// replies to the greeting: a network may drop all packets without an error.
 const SILENCE: Duration = Duration::from_secs(2);
 /// The further round trips for the greeting. Its scripts are some 200 kB; a new TCP connection
 /// sends 15 kB in the first round trip, and at most twice as much in each next one.

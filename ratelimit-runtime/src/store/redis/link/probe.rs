@@ -2,7 +2,8 @@
 //!
 //! A replica answers READONLY to writes, and a refusal writes nothing: callers that are only
 //! refused would stay for ever with a master that has become a replica. So a server in use is asked
-//! for its role. If that is forbidden, a script answers that declares writes and does nothing.
+//! for its role. If the user may not ask for it, a script answers that declares writes and does
+//! nothing.
 
 use redis::{Cmd, Pipeline, Value};
 
