@@ -41,8 +41,8 @@ pub(super) async fn connect(
         let time = SILENCE + SLOW_START * connection.round_trip();
         let greeted = within(time, connection.ask(scripts)).await;
         let replies = greeted.map_err(unreachable)??;
-        // A script that may not set an expiry would leave its charge for ever. An error that names no
-        // command is about the key.
+        // A script that may not set an expiry would leave its charge for ever. An error that names
+        // no command is about the key.
         if let Some(Value::ServerError(error)) = replies.last()
             && errors::is_forbidden(error)
             && error.details().is_some_and(|text| text.contains("command"))
