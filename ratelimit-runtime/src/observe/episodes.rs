@@ -15,11 +15,13 @@ const QUIET: Duration = Duration::from_secs(60);
 /// The most episodes at a time. Events of further episodes are left out, so that texts made up by
 /// clients cannot flood the log.
 const MOST: usize = 64;
+/// How an error begins about a policy that the limiter does not have.
+pub(crate) const NO_POLICY: &str = "the limiter has no policy";
 
 /// The recent events of one name, and the time of the last of each. Events are kept as hashes, so
 /// that long texts take no memory.
 #[derive(Debug)]
-pub(crate) struct Episodes(LazyLock<Mutex<HashMap<u64, Instant>>>);
+pub(crate) struct Episodes(LazyLock<Mutex<HashMap<(bool, u64), Instant>>>);
 
 impl Episodes {
     pub(crate) const fn new() -> Self {
@@ -33,15 +35,15 @@ impl Episodes {
 
     fn begins_at(&self, now: Instant, rule: &str, text: &str) -> bool {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let event = last.hasher().hash_one((rule, text));
+        // A client may choose the name of a policy: those that are unknown have room of their own.
+        let kind = text.contains(NO_POLICY);
+        let event = (kind, last.hasher().hash_one((rule, text)));
         let is_over = |last: &Instant| now.saturating_duration_since(*last) >= QUIET;
         if let Some(last) = last.get_mut(&event) {
             return is_over(&std::mem::replace(last, now));
         }
-        if last.len() >= MOST {
-            last.retain(|_, last| !is_over(last));
-        }
-        let has_place = last.len() < MOST;
+        last.retain(|_, last| !is_over(last));
+        let has_place = last.keys().filter(|(of, _)| *of == kind).count() < MOST;
         if has_place {
             last.insert(event, now);
         }
@@ -157,6 +159,15 @@ mod tests {
         assert!(!told(258, "login", "no policy"));
         assert!(told(318, "login", "no policy"));
         assert!(!told(319, "login", "no policy"));
+    }
+
+    /// Of policies that a rule names for each call, a client may choose the name.
+    #[test]
+    fn unknown_policies_take_no_room_of_other_mistakes() {
+        let (episodes, now) = (Episodes::new(), Instant::now());
+        let unknown = |name: &usize| episodes.begins_at(now, "", &format!("{NO_POLICY} {name}"));
+        assert_eq!((0..10 * MOST).filter(unknown).count(), MOST);
+        assert!(episodes.begins_at(now, "", "a wrong password"));
     }
 
     #[test]

@@ -6,9 +6,10 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use ratelimit_runtime::__private::BuiltInStore as _;
 use ratelimit_runtime::store::{Request, StoreErrorKind, Verdict};
-use ratelimit_runtime::{Algorithm, Limit, MemoryStore, Store};
+use ratelimit_runtime::{Algorithm, Limit, MemoryStore, RedisMode, Store};
 
 use super::{SERVER, ask, plain, unique};
+use crate::support::redis::{RedisServer, patient};
 
 const FIXED: Algorithm = Algorithm::FixedWindow;
 
@@ -159,4 +160,39 @@ async fn nothing_is_given_back_and_a_rule_is_decided_alone() {
     let message = refund.message();
     assert!(message.contains("choose RedisMode::Scripts"), "{message}");
     assert_eq!(store.peek(request).await.unwrap().remaining, 4);
+}
+
+#[tokio::test]
+async fn a_text_of_another_program_is_an_error_and_stays_as_it_is() {
+    let (store, key) = (plain(), unique("foreign"));
+    let (at, text) = (format!("{key}%plain"), "a text of another program");
+    assert_eq!(SERVER.cli(&["SET", &at, text]), "OK");
+    let limits = [Limit::per_day(3)];
+    let request = Request::new(key.as_bytes(), FIXED, &limits);
+    let error = store.acquire(request).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
+    assert_eq!(number(&["PTTL", &at]), -1);
+    assert_eq!(SERVER.cli(&["GET", &at]), text);
+}
+
+/// Its connections leave `MULTI` nevertheless: each call gets the error that names the
+/// cause.
+#[tokio::test]
+async fn a_server_without_exec_is_misconfigured_at_each_call() {
+    let server = RedisServer::start_with(&["--rename-command", "EXEC", ""]);
+    let store = patient(&server.url()).mode(RedisMode::Transactions);
+    store.ready().await.unwrap();
+    for algorithm in [Algorithm::SlidingWindow, FIXED] {
+        for call in 0..3 {
+            let limits = [Limit::per_day(3)];
+            let error = store
+                .acquire(Request::new(b"key", algorithm, &limits))
+                .await
+                .unwrap_err();
+            assert!(
+                error.message().contains("lacks a command"),
+                "{algorithm}, call {call}: {error}"
+            );
+        }
+    }
 }

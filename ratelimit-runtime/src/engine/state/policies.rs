@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::registry::{BoundRules, Registry};
+use crate::observe::episodes::NO_POLICY;
 use crate::rule::{Policies, Policy};
 
 impl Registry {
@@ -92,7 +93,7 @@ impl BoundRules {
             .collect();
         if self.policies.is_empty() {
             return format!(
-                "the limiter has no policy `{shown}`: give it one with `RateLimiter::builder().policy(\"{shown}\", …)`"
+                "{NO_POLICY} `{shown}`: give it one with `RateLimiter::builder().policy(\"{shown}\", …)`"
             );
         }
         let mut names: Vec<&str> = self.policies.keys().map(String::as_str).collect();
@@ -105,7 +106,7 @@ impl BoundRules {
         names.truncate(LISTED);
         let names = names.join("`, `");
         format!(
-            "the limiter has no policy `{shown}`, only `{names}`{more}: give it that one, or use one of these"
+            "{NO_POLICY} `{shown}`, only `{names}`{more}: give it that one, or use one of these"
         )
     }
 }

@@ -194,11 +194,6 @@ pub(super) fn is_forbidden(error: &ServerError) -> bool {
     code(error) == "NOPERM" || text(error).contains("unknown command")
 }
 
-/// `true` if the user may not send the command about any key.
-pub(super) fn lacks_command(error: &ServerError) -> bool {
-    is_forbidden(error) && text(error).contains("command")
-}
-
 /// The error of a server that takes no writes.
 pub(super) fn replica() -> StoreError {
     StoreError::unavailable("Redis is a read-only replica")

@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use super::batcher::{Batcher, Failure};
 use super::cluster::{Cluster, slot_of};
 use super::errors::unexpected_reply;
-use super::link::{Greeting, Link, LinkSettings, Sentinels};
+use super::link::{Link, LinkSettings, Sentinels, greeting};
 use super::listing;
 use super::scripts::{KeyQuestion, Question, Reply, load_all};
 use super::settings::StoreSettings;
@@ -48,10 +48,10 @@ impl Servers {
             sentinels: sentinels.map(Arc::new),
             timeout_us: Arc::clone(&settings.timeout_us),
             reconnected: Arc::new(move || epochs.begin()),
-            greeting: Arc::new(Greeting::new(
-                settings.mode.runs_scripts().then(load_all),
-                settings.clock.as_ref().map_or("PEXPIREAT", |_| "PEXPIRE"),
-            )),
+            greeting: settings.mode.runs_scripts().then(|| {
+                let expire = settings.clock.as_ref().map_or("PEXPIREAT", |_| "PEXPIRE");
+                Arc::new(greeting(load_all(), expire))
+            }),
         };
         let reached = match &settings.deployment {
             Deployment::Cluster(seeds) => {

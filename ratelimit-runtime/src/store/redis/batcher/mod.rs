@@ -111,7 +111,14 @@ impl Batcher {
             Some(error) => Value::ServerError(error.clone()),
             None => replies.pop().ok_or(Lost)?,
         };
-        if repeats(&echo, &number, &reply) {
+        let is_queued = echo == Value::SimpleString("QUEUED".to_owned());
+        if is_queued {
+            // The server has no EXEC, and reads all that follows as part of the transaction.
+            let _ = connection
+                .send(&redis::cmd("DISCARD"), Instant::now())
+                .await;
+        }
+        if is_queued || repeats(&echo, &number, &reply) {
             sending::accept(&connection, reply)
         } else {
             Err(sending::foreign(&connection))

@@ -4,11 +4,11 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{Cmd, ErrorKind, Value, cmd};
+use redis::{Cmd, ErrorKind, Pipeline, Value, cmd};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::connection::Connection;
-use super::probe::{Greeting, Probed, probe};
+use super::probe::{Probed, probe};
 use super::stream::{ByteStream, PLAIN, open, within};
 use crate::error::StoreError;
 use crate::store::redis::errors;
@@ -25,28 +25,27 @@ const SLOW_START: u32 = 8;
 /// The length from which on an incomplete reply of the login is an error, in bytes.
 const LONGEST: usize = 4_096;
 
-/// The first byte of the alert by which TLS refuses what is no TLS.
-const TLS_ALERT: u8 = 0x15;
-
 /// A connection, and the state of its server.
 pub(super) type Connected = (Connection, Probed);
 
 /// Connects, logs in, asks the server for its state, and sends the scripts.
 pub(super) async fn connect(
     server: &Arc<Server>,
-    greeting: &Greeting,
+    greeting: Option<&Pipeline>,
 ) -> Result<Connected, StoreError> {
     let unreachable = |error| unreachable(server, error);
     let connection = log_in(server).await?;
-    let probed = within(SILENCE, probe(&connection, greeting)).await;
+    let probed = within(SILENCE, probe(&connection, greeting.is_some())).await;
     let probed = probed.map_err(unreachable)??;
-    if let Some(scripts) = &greeting.scripts {
+    if let Some(scripts) = greeting {
         let time = SILENCE + SLOW_START * connection.round_trip();
         let greeted = within(time, connection.ask(scripts)).await;
         let replies = greeted.map_err(unreachable)??;
-        // A script that may not set an expiry would leave its charge for ever.
+        // A script that may not set an expiry would leave its charge for ever. An error that names
+        // no command is about the key.
         if let Some(Value::ServerError(error)) = replies.last()
-            && errors::lacks_command(error)
+            && errors::is_forbidden(error)
+            && error.details().is_some_and(|text| text.contains("command"))
         {
             return Err(errors::from_server(error));
         }
@@ -99,7 +98,8 @@ async fn exchange(stream: &mut Box<dyn ByteStream>, command: &Cmd) -> io::Result
                 Ok(value) => return Ok(value),
                 // There is more to come.
                 Err(error) if error.kind() == ErrorKind::Io && reply.len() < LONGEST => {}
-                Err(_) if reply.first() == Some(&TLS_ALERT) => {
+                // An alert of TLS.
+                Err(_) if reply.first() == Some(&0x15) => {
                     let tls = "the server speaks TLS: write `rediss` in place of `redis`";
                     return Err(io::Error::new(io::ErrorKind::InvalidData, tls));
                 }

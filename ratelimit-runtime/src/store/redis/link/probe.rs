@@ -17,22 +17,12 @@ const MAY_WRITE: &str = "#!lua\nreturn 1";
 /// A key that is never stored.
 const NO_KEY: &str = "rl1:";
 
-/// The commands that a server must answer before calls use a new connection. A server that pauses
-/// writes replies to all else, so one of the commands may write.
-pub(crate) struct Greeting {
-    /// The commands that load the scripts; `None` without scripts.
-    pub(super) scripts: Option<Pipeline>,
-}
-
-impl Greeting {
-    /// `expire` is the command that sets expiries in scripts.
-    pub(crate) fn new(mut scripts: Option<Pipeline>, expire: &str) -> Self {
-        if let Some(scripts) = &mut scripts {
-            scripts.add_command(may_write());
-            scripts.cmd(expire).arg(NO_KEY).arg(1);
-        }
-        Self { scripts }
-    }
+/// The commands that a server must answer before calls with scripts use a new connection. `expire`
+/// is the command by which scripts set expiries. A server that pauses writes does not reply to all.
+pub(crate) fn greeting(mut scripts: Pipeline, expire: &str) -> Pipeline {
+    scripts.add_command(may_write());
+    scripts.cmd(expire).arg(NO_KEY).arg(1);
+    scripts
 }
 
 /// The state of a server.
@@ -54,12 +44,12 @@ pub(super) enum Probed {
 /// If the connection has ended, or the server gives a reply that makes it useless.
 pub(super) async fn probe(
     connection: &Connection,
-    greeting: &Greeting,
+    has_scripts: bool,
 ) -> Result<Probed, StoreError> {
     let number = connection.number().to_string();
     let mut questions = redis::pipe();
     questions.cmd("PING").arg(&number).cmd("ROLE");
-    if greeting.scripts.is_none() {
+    if !has_scripts {
         // Transactions have connections of their own, of which a PING here tells nothing.
         questions.cmd("UNLINK").arg(NO_KEY);
     }

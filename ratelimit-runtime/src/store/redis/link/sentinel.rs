@@ -12,13 +12,13 @@ use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use redis::{Value, from_redis_value_ref};
+use redis::{Pipeline, Value, from_redis_value_ref};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::connect::{Connected, connect, log_in};
 use super::connection::Connection;
-use super::probe::{Greeting, Probed};
+use super::probe::Probed;
 use super::stream::{lead_to_one, within};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::store::redis::errors;
@@ -100,7 +100,7 @@ impl Sentinels {
 
     pub(super) async fn connect_to_master(
         &self,
-        greeting: &Greeting,
+        greeting: Option<&Pipeline>,
     ) -> Result<Connected, StoreError> {
         let connect =
             async |master: &TcpAddress| match connect(&Arc::new(self.master.at(master)), greeting)
@@ -183,9 +183,7 @@ impl Sentinels {
     /// `true` if the server at this address says that it is a master; `None` if it cannot be
     /// reached. A sentinel may be set up wrongly, or have missed a fail-over.
     async fn is_master(&self, at: &TcpAddress) -> Option<bool> {
-        let (_, probed) = connect(&Arc::new(self.master.at(at)), &Greeting::new(None, ""))
-            .await
-            .ok()?;
+        let (_, probed) = connect(&Arc::new(self.master.at(at)), None).await.ok()?;
         Some(!matches!(probed, Probed::Replica))
     }
 

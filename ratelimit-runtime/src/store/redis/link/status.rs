@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
+use redis::Pipeline;
+
 use super::connect::{Connected, connect};
 use super::connection::Connection;
-use super::probe::Greeting;
 use super::sentinel::Sentinels;
 use crate::error::StoreError;
 use crate::store::redis::settings::server::Server;
@@ -32,7 +33,8 @@ pub(crate) struct LinkSettings {
     /// Called for each connection but the first, before calls use it: the server may have lost
     /// keys since the one before.
     pub(crate) reconnected: OnConnection,
-    pub(crate) greeting: Arc<Greeting>,
+    /// What a new connection has to reply to; `None` without scripts.
+    pub(crate) greeting: Option<Arc<Pipeline>>,
 }
 
 impl LinkSettings {
@@ -53,9 +55,10 @@ impl LinkSettings {
     }
 
     pub(super) async fn connect(&self) -> Result<Connected, StoreError> {
+        let greeting = self.greeting.as_deref();
         match &self.sentinels {
-            None => connect(&self.server, &self.greeting).await,
-            Some(sentinels) => sentinels.connect_to_master(&self.greeting).await,
+            None => connect(&self.server, greeting).await,
+            Some(sentinels) => sentinels.connect_to_master(greeting).await,
         }
     }
 }

@@ -91,9 +91,9 @@ impl Upkeep {
             (Some(Action::Ping), Some(connection)) => {
                 connection.used.store(false, Relaxed);
                 let connection = Arc::clone(connection);
-                let greeting = Arc::clone(&self.settings.greeting);
+                let has_scripts = self.settings.greeting.is_some();
                 self.tasks
-                    .spawn(async move { News::Probed(probe(&connection, &greeting).await) });
+                    .spawn(async move { News::Probed(probe(&connection, has_scripts).await) });
             }
             (Some(Action::HangUp), _) => self.end(StoreError::unavailable(SILENT)),
             _ => {}

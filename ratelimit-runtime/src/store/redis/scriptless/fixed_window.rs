@@ -8,6 +8,7 @@
 use redis::{Cmd, Value, cmd, from_redis_value};
 
 use super::lent::transaction;
+use crate::error::StoreError;
 use crate::rule::Limit;
 use crate::store::redis::batcher::{Batcher, Failure};
 use crate::store::redis::errors::{foreign_key, unexpected_reply};
@@ -40,12 +41,14 @@ pub(super) async fn decide(
     };
     let replies = execute(batcher, commands, asking).await?;
     if charges {
-        if replies.last() == Some(&Value::Int(NEVER)) {
+        let is_endless = replies.last() == Some(&Value::Int(NEVER));
+        let verdict = acquired(replies, limit)?;
+        if is_endless {
             // Another program has removed the expiry, without which the window never ends.
             let expire = cmd("PEXPIRE").arg(key).arg(millis(limit)).take();
             let _ = batcher.send(&[expire], asking).await;
         }
-        return Ok(acquired(replies, limit).ok_or_else(|| unexpected_reply().lost())?);
+        return Ok(verdict);
     }
     Ok(peeked(replies, request.cost(), limit).ok_or_else(foreign_key)?)
 }
@@ -85,10 +88,14 @@ fn acquire(key: &[u8], cost: u64, limit: &Limit) -> Vec<Cmd> {
     vec![set, raise, cmd("PTTL").arg(key).take()]
 }
 
-fn acquired(replies: Vec<Value>, limit: &Limit) -> Option<Verdict> {
+fn acquired(replies: Vec<Value>, limit: &Limit) -> Result<Verdict, StoreError> {
     let (_, (raised, _, used), left): (Value, (Value, Value, u64), i64) =
-        from_redis_value(Value::Array(replies)).ok()?;
-    Some(verdict(raised != Value::Nil, used, left, limit))
+        from_redis_value(Value::Array(replies)).map_err(|_| unexpected_reply().lost())?;
+    if used > Limit::MAX_COUNT {
+        // A text: no limit admits as many.
+        return Err(foreign_key());
+    }
+    Ok(verdict(raised != Value::Nil, used, left, limit))
 }
 
 fn peek(key: &[u8]) -> Vec<Cmd> {

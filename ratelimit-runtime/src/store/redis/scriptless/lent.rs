@@ -102,7 +102,9 @@ impl<'a> Lent<'a> {
         if let Some(error) = error {
             main.note(error);
         }
-        if !error.is_some_and(errors::is_logged_out) {
+        // Without EXEC, it stays inside MULTI.
+        let is_over = |error| errors::is_logged_out(error) || errors::is_forbidden(error);
+        if !error.is_some_and(is_over) {
             **own = Some(connection);
         }
         Ok(replies)
