@@ -6,7 +6,7 @@ use bzip2::write::BzEncoder;
 use flate2::write::GzEncoder;
 
 use crate::File;
-use crate::replay::{RULE, failed, printed, rows};
+use crate::replay::{RULE, failed, printed, replay, rows};
 use crate::support::says;
 
 /// The report of `replay` on a log: the requests, the field of the key, the keys that a rule of one
@@ -1196,6 +1196,60 @@ fn logs_are_decompressed_by_their_first_bytes() {
         let cut = failed(&RULE, &bytes[..bytes.len() - 5]);
         assert!(cut.starts_with("error: standard input: "), "{name}: {cut}");
     }
+    // A copy by blocks is padded; a disk that was full leaves whatever was there before.
+    for (behind, count) in [(&[0; 512][..], 512), (b"\x1f", 1), (b"garbage", 7)] {
+        let output = replay(&RULE, [&gzip(&log), behind].concat());
+        let (printed, said) = (&output.stdout, String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{said}");
+        says(&String::from_utf8_lossy(printed), "requests: 5, keys: 3");
+        let left_out = format!("standard input: {count} bytes behind the end of its gzip");
+        says(&said, &left_out);
+    }
+}
+
+#[test]
+fn records_in_one_object_are_read() {
+    let records = log(r#"{"eventTime":"2026-10-10T11:55:{s}Z","sourceIPAddress":"{}"}"#);
+    let records = records.trim().replace('\n', ",");
+    for (name, log) in [
+        ("CloudTrail", format!("{{\"Records\":[{records}]}}")),
+        (
+            "spread",
+            format!("{{\n  \"Records\": [\n{records}\n]\n}}\n"),
+        ),
+    ] {
+        finds_the_client(name, &[], &log, "`sourceIPAddress`");
+        finds_the_client(name, &[], gzip(&log), "`sourceIPAddress`");
+    }
+}
+
+#[test]
+fn queries_of_bind_have_their_clients() {
+    let query = "client @0x7f1c {}#53412 (example.com): query: example.com IN A +E(0)K (10.0.0.1)";
+    for (name, line) in [
+        ("BIND", format!("10-Oct-2026 11:55:{{s}} {query}")),
+        (
+            "with severity",
+            format!("10-Oct-2026 11:55:{{s}} queries: info: {query}"),
+        ),
+        (
+            "before 9.11",
+            format!("10-Oct-2026 11:55:{{s}} {}", query.replace("@0x7f1c ", "")),
+        ),
+        (
+            "with a view",
+            format!(
+                "10-Oct-2026 11:55:{{s}} {}",
+                query.replace("): query", "): view internal: query")
+            ),
+        ),
+    ] {
+        finds_the_client(name, &[], log(&line), "`address`");
+    }
+    // A name is what a client has sent.
+    let sent = "10-Oct-2026 11:55:{s} client 203.0.113.7#5 (a client 192.0.2.9#7 (b): query: b): ";
+    let said = Said::of(&[], log(&format!("{sent}query: x IN A +")));
+    assert_eq!(said.keys(), [("203.0.113.7".to_owned(), 5)]);
 }
 
 #[test]

@@ -132,8 +132,8 @@ pub(crate) enum Format {
     /// With a header, or with the columns time, key and cost; between them commas, or below a
     /// header semicolons or tabs. Rows with other columns are left out
     Csv,
-    /// One object per line, or an array of them; fields with other names are ignored. Objects with
-    /// two fields of one name are left out
+    /// One object per line, or an array of them, also as the Records of one object; fields with
+    /// other names are ignored. Objects with two fields of one name are left out
     Json,
     /// The Common Log Format of Apache
     Common,
@@ -149,6 +149,8 @@ pub(crate) enum Format {
     Haproxy,
     /// The access log of an application or classic load balancer of AWS
     Alb,
+    /// The queries that BIND logs, whose times are taken for UTC
+    Bind,
     /// name=value, as of the router of Heroku
     Pairs,
 }

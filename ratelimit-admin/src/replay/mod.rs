@@ -29,6 +29,7 @@ use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 
 pub(crate) use self::arguments::Args;
 use self::read::Read;
+use crate::printable::of_error;
 use crate::report::failed;
 
 pub(crate) async fn run(args: &Args) -> ExitCode {
@@ -52,6 +53,18 @@ async fn replay(args: &Args) -> Result<(), Box<dyn Error>> {
         return Ok(out.flush()?);
     }
     let read = read_logs(args)?;
+    for (name, bytes) in &read.behind {
+        let name = name
+            .as_deref()
+            .or(args.files.first().and_then(|path| path.to_str()));
+        let name = name.filter(|name| *name != STANDARD_INPUT);
+        let text = format!(
+            "{}: {bytes} bytes behind the end of its gzip are left out",
+            name.unwrap_or("standard input")
+        );
+        // Its reader may be gone.
+        let _ = writeln!(io::stderr(), "{}", of_error(&text));
+    }
     if read.log.requests().is_empty() {
         return Err("there is no request in the log: it is empty, or holds only a header".into());
     }

@@ -236,6 +236,7 @@ const FORMS: &[&str] = &[
     "%Y/%m/%d - %H:%M:%S",
     "%d/%b/%Y:%H:%M:%S%.f",
     "%d/%b/%Y %H:%M:%S%.f",
+    "%d-%b-%Y %H:%M:%S%.f",
     "%a, %d %b %Y %H:%M:%S",
     "%d %b %Y %H:%M:%S%.f",
     "%b %e, %Y %I:%M:%S %p",

@@ -132,6 +132,7 @@ impl Reader {
             Format::Envoy => words::envoy(line),
             Format::Haproxy => words::haproxy(line),
             Format::Alb => words::alb(line),
+            Format::Bind => words::bind(line),
             Format::Pairs => words::pairs(line),
         };
         record
@@ -160,6 +161,7 @@ fn of_line(line: &str, clients: &Clients) -> Option<Format> {
         (Format::Envoy, words::envoy(line)),
         (Format::Haproxy, words::haproxy(line)),
         (Format::Alb, words::alb(line)),
+        (Format::Bind, words::bind(line)),
         (Format::Pairs, words::pairs(line)),
     ]
     .into_iter()

@@ -12,8 +12,10 @@ mod words;
 
 use std::fmt::Display;
 use std::io::{self, BufRead, Cursor, ErrorKind, Read as _};
+use std::rc::Rc;
 
 use indexmap::IndexSet;
+use serde::Deserialize;
 
 use self::client::{Clients, masked};
 use self::fields::Fields;
@@ -44,6 +46,8 @@ pub(crate) struct Read<'a> {
     pub(crate) first_bad: Option<String>,
     /// The parts that times lack.
     pub(crate) times_without: Vec<Part>,
+    /// The logs in gzip that have other bytes behind its end, and how many.
+    pub(crate) behind: Vec<(Option<String>, u64)>,
     /// The logs that were named again, and are read once.
     pub(crate) repeated: Vec<String>,
     /// The fields that the keys were taken from, each once.
@@ -107,6 +111,7 @@ impl<'a> Read<'a> {
             bad_lines: 0,
             first_bad: None,
             times_without: Vec::new(),
+            behind: Vec::new(),
             repeated: Vec::new(),
             taken: Vec::new(),
             suggested: None,
@@ -123,14 +128,28 @@ impl<'a> Read<'a> {
     /// If the log cannot be read, or its format is unknown. A message quotes a line only if that
     /// holds no key.
     pub(crate) fn add(&mut self, from: impl BufRead, name: Option<&str>) -> io::Result<()> {
-        let mut from = with_beginning(decompressed(with_beginning(from)?)?)?;
+        let behind = Rc::default();
+        let from = with_beginning(decompressed(with_beginning(from)?, Rc::clone(&behind))?)?;
+        self.add_text(from, name)?;
+        match behind.get() {
+            0 => {}
+            bytes => self.behind.push((name.map(str::to_owned), bytes)),
+        }
+        Ok(())
+    }
+
+    fn add_text(&mut self, mut from: impl BufRead, name: Option<&str>) -> io::Result<()> {
         if from.fill_buf()?.starts_with(MARK) {
             from.consume(MARK.len());
         }
         self.log.begin();
         let is_json = matches!(self.input.format, None | Some(Format::Json));
         if is_json && is_array(from.fill_buf()?) {
-            return self.add_array(from, name);
+            return self.add_array(serde_json::from_reader(from)?, name);
+        }
+        if is_json && is_records(from.fill_buf()?) {
+            let Records { records } = serde_json::from_reader(from)?;
+            return self.add_array(records, name);
         }
         let mut lines = Lines::of(from);
         let mut sample: Vec<Numbered> = lines.by_ref().take(SAMPLE).collect::<Result<_, _>>()?;
@@ -191,8 +210,7 @@ impl<'a> Read<'a> {
     }
 
     /// Adds the requests of an array of JSON objects, which is read as a whole.
-    fn add_array(&mut self, from: impl BufRead, name: Option<&str>) -> io::Result<()> {
-        let objects: Vec<Object> = serde_json::from_reader(from)?;
+    fn add_array(&mut self, objects: Vec<Object>, name: Option<&str>) -> io::Result<()> {
         let objects: Vec<_> = objects
             .into_iter()
             .map(|object| distinct(object).map(Record::Object))
@@ -385,7 +403,7 @@ const MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Fills the reader's buffer with the bytes that tell a format: a pipe may give them one by one.
 fn with_beginning(mut from: impl BufRead) -> io::Result<impl BufRead> {
-    const BYTES: usize = 6;
+    const BYTES: usize = RECORDS.len();
     let (mut start, mut found) = (Vec::new(), 0);
     while found < BYTES && from.by_ref().take(1).read_to_end(&mut start)? > 0 {
         found += usize::from(!start.last().is_some_and(u8::is_ascii_whitespace));
@@ -397,6 +415,22 @@ fn with_beginning(mut from: impl BufRead) -> io::Result<impl BufRead> {
 fn is_array(start: &[u8]) -> bool {
     let within = start.trim_ascii_start().strip_prefix(b"[");
     within.is_some_and(|start| start.trim_ascii_start().starts_with(b"{"))
+}
+
+/// The beginning of an object that holds an array of objects, as CloudTrail writes
+/// it.
+const RECORDS: &[u8] = b"{\"Records\":[";
+
+#[derive(Deserialize)]
+struct Records {
+    #[serde(rename = "Records")]
+    records: Vec<Object>,
+}
+
+fn is_records(start: &[u8]) -> bool {
+    let text = start.iter().filter(|byte| !byte.is_ascii_whitespace());
+    let start: Vec<u8> = text.copied().take(RECORDS.len()).collect();
+    start == RECORDS
 }
 
 /// The lines that can be read.

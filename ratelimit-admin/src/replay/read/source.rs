@@ -1,13 +1,19 @@
 //! The lines of a file, which may be compressed.
 
 use std::borrow::Cow;
-use std::io::{self, BufRead, BufReader, Read};
+use std::cell::Cell;
+use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
+use std::rc::Rc;
 
 use bzip2::bufread::MultiBzDecoder;
-use flate2::bufread::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 
-/// Reads what the file holds, by its first bytes: as gzip, zstd or bzip2, or as it is.
-pub(super) fn decompressed<'a>(mut from: impl BufRead + 'a) -> io::Result<Box<dyn BufRead + 'a>> {
+/// Reads what the file holds, by its first bytes: as gzip, zstd or bzip2, or as it is. `behind`
+/// counts the bytes behind a gzip that are none.
+pub(super) fn decompressed<'a>(
+    mut from: impl BufRead + 'a,
+    behind: Rc<Cell<u64>>,
+) -> io::Result<Box<dyn BufRead + 'a>> {
     fn buffered<'a>(from: impl Read + 'a) -> Box<dyn BufRead + 'a> {
         Box::new(BufReader::with_capacity(1 << 16, from))
     }
@@ -32,11 +38,45 @@ pub(super) fn decompressed<'a>(mut from: impl BufRead + 'a) -> io::Result<Box<dy
                 "iconv -f UTF-16 -t UTF-8 FILE | ratelimit-admin replay …",
             );
         }
-        [0x1f, 0x8b, ..] => buffered(MultiGzDecoder::new(from)),
+        [0x1f, 0x8b, ..] => buffered(Gzip {
+            member: Some(GzDecoder::new(Cursor::new(Vec::new()).chain(from))),
+            behind,
+        }),
         [0x28, 0xb5, 0x2f, 0xfd, ..] => buffered(zstd::Decoder::with_buffer(from)?),
         [b'B', b'Z', b'h', ..] => buffered(MultiBzDecoder::new(from)),
         _ => Box::new(from),
     })
+}
+
+/// The members of a gzip, one after the other, and then what may stand behind: copies by blocks
+/// are padded.
+struct Gzip<R> {
+    member: Option<GzDecoder<Chain<Cursor<Vec<u8>>, R>>>,
+    behind: Rc<Cell<u64>>,
+}
+
+impl<R: BufRead> Read for Gzip<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while let Some(member) = &mut self.member {
+            let read = member.read(into)?;
+            if read > 0 || into.is_empty() {
+                return Ok(read);
+            }
+            let Some(ended) = self.member.take() else {
+                break;
+            };
+            let (_, mut rest) = ended.into_inner().into_inner();
+            let mut start = Vec::new();
+            rest.by_ref().take(2).read_to_end(&mut start)?;
+            if start == [0x1f, 0x8b] {
+                self.member = Some(GzDecoder::new(Cursor::new(start).chain(rest)));
+            } else {
+                let more = io::copy(&mut rest, &mut io::sink())?;
+                self.behind.set(start.len() as u64 + more);
+            }
+        }
+        Ok(0)
+    }
 }
 
 /// In bytes. Lines of servers have a few thousand at most.

@@ -340,6 +340,30 @@ pub(super) fn alb(line: &str) -> Option<Record<'_>> {
     })
 }
 
+/// `TIME … client @ID ADDRESS#PORT (NAME): … query: …` of BIND. The name is what the client asks.
+pub(super) fn bind(line: &str) -> Option<Record<'_>> {
+    let (head, rest) = line.split_once("client ")?;
+    let rest = match rest.strip_prefix('@') {
+        Some(rest) => rest.split_once(' ')?.1,
+        None => rest,
+    };
+    let (address, rest) = rest.split_once('#')?;
+    let (_port, rest) = rest.split_once(" (")?;
+    let ends_time = |&(at, _): &(usize, &str)| {
+        let time = head.get(..at).map(str::trim_end);
+        time.is_some_and(|time| time::dated(time, None).is_some())
+    };
+    // The category and the severity may stand behind the time.
+    let time = head.match_indices(' ').find(ends_time)?.0;
+    let is_one = rest.contains("): ") && rest.contains("query: ");
+    is_one.then(|| {
+        record([
+            ("address", address),
+            ("time", head.get(..time).unwrap_or_default()),
+        ])
+    })
+}
+
 /// `TIME … name=value name="value"`, also as `span{name=value}:`.
 pub(super) fn pairs(line: &str) -> Option<Record<'_>> {
     let mut fields: Words<'_> = Vec::new();
