@@ -571,6 +571,8 @@ async fn a_rule_without_a_name_for_clients_is_in_no_field_and_is_waited_for_all_
             let told = format!("{refused:?}");
             assert!(!told.contains("login"), "{told}");
             assert!(!told.contains("violated-policies"), "{told}");
+            // Those of `orders` would say that 97 calls are left.
+            assert_eq!(refused.legacy, [""; 0]);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::decision::whole_seconds;
+use crate::decision::{Decision, whole_seconds};
 use crate::observe::Observation;
 use crate::response::{RefusalDecision, Responses, Standings, joined, legacy_fields};
 
@@ -60,17 +60,16 @@ impl HeaderUpdate {
             headers.set(name, line);
         }
         // These are of one rule. Of a refused call it is the one that refuses, which may have more
-        // left than others.
-        if let Some(strictest) = strictest
-            && (refusal.is_some()
-                || remaining(headers).is_none_or(|remaining| {
-                    if is_refusal {
-                        !strictest.is_allowed()
-                    } else {
-                        strictest.remaining() < remaining
-                    }
-                }))
-        {
+        // left than others, or no name for clients.
+        let tells = |strictest: &Decision| {
+            if is_refusal {
+                !strictest.is_allowed()
+            } else {
+                refusal.is_some()
+                    || remaining(headers).is_none_or(|remaining| strictest.remaining() < remaining)
+            }
+        };
+        if let Some(strictest) = strictest.filter(|strictest| tells(strictest)) {
             headers.remove("x-ratelimit-reset");
             for (name, value) in legacy_fields(strictest) {
                 headers.set(name, value);
