@@ -149,6 +149,34 @@ async fn callers_of_a_key_are_decided_in_their_order_whatever_each_asks() {
 }
 
 #[tokio::test]
+async fn a_later_call_of_a_key_passes_none_that_is_about_to_be_sent() {
+    let server = RedisServer::start();
+    let store = on(&server).await;
+    // A task has turns as other tasks have them.
+    let later = tokio::spawn(async move {
+        let limits = [Limit::new(100, MINUTE)];
+        let mut later = Vec::new();
+        for (turns, round) in (0..6).flat_map(|turns| (0..20).map(move |round| (turns, round))) {
+            let key = format!("{turns}-{round}");
+            let request = Request::new(key.as_bytes(), Algorithm::FixedWindow, &limits);
+            // Not answered within the window, so it is charged. It is queued.
+            let mut settles = store.settle(request, 1, 1);
+            poll_once(&mut settles);
+            for _ in 0..turns {
+                tokio::task::yield_now().await;
+            }
+            let until = Instant::now() + PATIENCE;
+            let acquired = store.acquire(request.with_timeout_at(until));
+            let (settled, acquired) = tokio::join!(settles, acquired);
+            settled.unwrap();
+            later.push(acquired.unwrap().remaining);
+        }
+        later
+    });
+    assert_eq!(later.await.unwrap(), [98; 120]);
+}
+
+#[tokio::test]
 async fn a_call_has_at_most_64_keys_64_questions_and_1_000_units_of_logs() {
     use Algorithm::{FixedWindow, SlidingWindow};
 

@@ -1,6 +1,9 @@
 //! [`OpenCall`]: sends a call and reads its reply.
 
+use std::future::{Future as _, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Instant;
 
 use redis::Value;
@@ -43,6 +46,7 @@ impl OpenCall {
     ) -> Self {
         state.callers += queued.unwrap_or(1);
         state.in_flight += usize::from(queued.is_some());
+        state.is_sending |= queued.is_some();
         Self {
             traffic: Arc::clone(traffic),
             queued,
@@ -71,10 +75,15 @@ impl OpenCall {
                 .map(|call| call.script_call(self.connection.number()))
                 .collect();
             let replies = send_all(&self.connection, &calls, self.sent, false);
-            let replies = self
-                .connection
-                .awaited(self.sent, self.traffic.link.timeout(), replies)
-                .await;
+            let time = self.traffic.link.timeout();
+            let mut replies = pin!(self.connection.awaited(self.sent, time, replies));
+            // The first poll sends.
+            let replied = poll_fn(|cx| Poll::Ready(replies.as_mut().poll(cx))).await;
+            self.traffic.sent();
+            let replies = match replied {
+                Poll::Ready(replies) => replies,
+                Poll::Pending => replies.await,
+            };
             let answers = calls.iter().zip(replies.into_iter().flatten());
             answers
                 .map(|(call, reply)| read(&self.connection, call, reply))

@@ -34,6 +34,8 @@ pub(super) struct State {
     /// `true` if there were many callers at the last call from the queue. Their questions share
     /// calls, also their next ones.
     is_busy: bool,
+    /// `true` while a call from the queue is about to be sent: none may pass it.
+    pub(super) is_sending: bool,
     trial: SendTrial,
 }
 
@@ -46,7 +48,7 @@ impl State {
             false if connection.is_near() && !self.trial.by_themselves => *SEVERAL.start() - 1,
             false => *SEVERAL.end() + 1,
         };
-        self.queue.is_empty() && self.callers < few
+        self.queue.is_empty() && !self.is_sending && self.callers < few
     }
 
     /// Counts a caller that is about to wait.
@@ -66,8 +68,8 @@ impl State {
 
     /// `true` if a call from the queue may be sent. A full call gains nothing by waiting.
     pub(super) fn may_send(&self, connection: &Connection) -> bool {
-        self.in_flight < connection.depth()
-            || (self.queue.keys() >= MAX_QUESTIONS && self.in_flight < MAX_CALLS)
+        let is_full = self.queue.keys() >= MAX_QUESTIONS && self.in_flight < MAX_CALLS;
+        !self.is_sending && (self.in_flight < connection.depth() || is_full)
     }
 }
 
@@ -83,6 +85,15 @@ impl Traffic {
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that the call from the queue is sent.
+    pub(super) fn sent(&self) {
+        let mut state = self.state();
+        state.is_sending = false;
+        if !state.queue.is_empty() {
+            self.wake.notify_one();
+        }
     }
 
     /// Ends a call for `queued` callers from the queue, or for a caller that sent by itself.

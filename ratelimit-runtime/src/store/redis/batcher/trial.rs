@@ -18,6 +18,9 @@ use std::time::{Duration, Instant};
 pub(super) const SEVERAL: RangeInclusive<usize> = 5..=11;
 /// The calls that are timed together.
 const TIMED: u32 = 256;
+/// The time from which on a series of calls says nothing: several callers who ask again at once
+/// need a fraction of it, so there were pauses.
+const PAUSED: Duration = Duration::from_millis(20);
 /// The slower way is tried one time of so many.
 const TRIED_EVERY: u32 = 16;
 
@@ -45,29 +48,26 @@ impl SendTrial {
             return false;
         }
         let now = now();
-        let since = self.since.replace(now);
-        let took = since.map(|since| now.saturating_duration_since(since));
+        let since = self.since.replace(now).unwrap_or(now);
+        let took = now.saturating_duration_since(since);
         let are_several = SEVERAL.contains(&self.most);
         (self.calls, self.most) = (0, 0);
-        self.by_themselves = are_several && self.next(took);
+        self.by_themselves = are_several && took < PAUSED && self.next(took);
         true
     }
 
-    /// The next way, after calls took so long by this one.
-    fn next(&mut self, took: Option<Duration>) -> bool {
+    /// The next way, after a series of calls took so long by this one.
+    fn next(&mut self, took: Duration) -> bool {
         let [shared, by_themselves] = &mut self.took;
-        if let Some(took) = took {
-            let average = if self.by_themselves {
-                &mut *by_themselves
-            } else {
-                &mut *shared
-            };
-            *average = match *average {
-                Duration::ZERO => took,
-                // A pause between calls says nothing of the way.
-                before => (before + took.min(before * 2)) / 2,
-            };
-        }
+        let average = if self.by_themselves {
+            &mut *by_themselves
+        } else {
+            &mut *shared
+        };
+        *average = match *average {
+            Duration::ZERO => took,
+            before => (before + took) / 2,
+        };
         self.times = self.times.wrapping_add(1);
         (by_themselves < shared) != self.times.is_multiple_of(TRIED_EVERY)
     }
@@ -112,12 +112,14 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_between_calls_does_not_keep_the_faster_way_from_being_used() {
-        let trial = &mut SendTrial::default();
-        by_themselves(trial, 8, 5, [1_250, 1_000]);
-        by_themselves(trial, 8, 1, [60_000_000; 2]);
-        by_themselves(trial, 8, 40, [1_250, 1_000]);
-        assert_eq!(by_themselves(trial, 8, 160, [1_250, 1_000]), 150);
+    fn a_pause_between_calls_does_not_count() {
+        for before in 0..10 {
+            let trial = &mut SendTrial::default();
+            by_themselves(trial, 8, before, [1_250, 1_000]);
+            by_themselves(trial, 8, 1, [60_000_000; 2]);
+            by_themselves(trial, 8, 3, [1_250, 1_000]);
+            assert_eq!(by_themselves(trial, 8, 160, [1_250, 1_000]), 150);
+        }
     }
 
     #[test]
@@ -126,5 +128,7 @@ mod tests {
             let trial = &mut SendTrial::default();
             assert_eq!(by_themselves(trial, callers, 100, [1_250, 1_000]), 0);
         }
+        let rarely = &mut SendTrial::default();
+        assert_eq!(by_themselves(rarely, 8, 100, [25_000, 25_000]), 0);
     }
 }
