@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use redis::{Cmd, Value};
+use redis::{Cmd, Pipeline, Value};
 use smallvec::SmallVec;
 use tokio::runtime::Handle;
 
@@ -43,15 +43,20 @@ impl Servers {
             Deployment::Sentinel(names) => Some(Sentinels::new(names.clone(), server.clone())),
         };
         let epochs = settings.epochs.clone();
+        let expire = settings.clock.as_ref().map_or("PEXPIREAT", |_| "PEXPIRE");
+        // A node of a cluster need not have the slot of the key.
+        let expire = (!settings.is_cluster()).then_some(expire);
+        let greeting = match (settings.mode.runs_scripts(), expire) {
+            (true, _) => Some(greeting(load_all(), expire)),
+            (false, None) => Some(Pipeline::new()),
+            (false, Some(_)) => None,
+        };
         let link = LinkSettings {
             server: Arc::new(server.clone()),
             sentinels: sentinels.map(Arc::new),
             timeout_us: Arc::clone(&settings.timeout_us),
             reconnected: Arc::new(move || epochs.begin()),
-            greeting: settings.mode.runs_scripts().then(|| {
-                let expire = settings.clock.as_ref().map_or("PEXPIREAT", |_| "PEXPIRE");
-                Arc::new(greeting(load_all(), expire))
-            }),
+            greeting: greeting.map(Arc::new),
         };
         let reached = match &settings.deployment {
             Deployment::Cluster(seeds) => {

@@ -35,9 +35,11 @@ pub(super) async fn connect(
 ) -> Result<Connected, StoreError> {
     let unreachable = |error| unreachable(server, error);
     let connection = log_in(server).await?;
-    let probed = within(SILENCE, probe(&connection, greeting.is_some())).await;
+    let probed = within(SILENCE, probe(&connection, greeting)).await;
     let probed = probed.map_err(unreachable)??;
-    if let Some(scripts) = greeting {
+    if let Some(scripts) = greeting
+        && !scripts.is_empty()
+    {
         let time = SILENCE + SLOW_START * connection.round_trip();
         let greeted = within(time, connection.ask(scripts)).await;
         let replies = greeted.map_err(unreachable)??;

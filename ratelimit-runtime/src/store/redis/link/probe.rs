@@ -19,9 +19,11 @@ const NO_KEY: &str = "rl1:";
 
 /// The commands that a server must answer before calls with scripts use a new connection. `expire`
 /// is the command by which scripts set expiries. A server that pauses writes does not reply to all.
-pub(crate) fn greeting(mut scripts: Pipeline, expire: &str) -> Pipeline {
+pub(crate) fn greeting(mut scripts: Pipeline, expire: Option<&str>) -> Pipeline {
     scripts.add_command(may_write());
-    scripts.cmd(expire).arg(NO_KEY).arg(1);
+    if let Some(expire) = expire {
+        scripts.cmd(expire).arg(NO_KEY).arg(1);
+    }
     scripts
 }
 
@@ -44,12 +46,12 @@ pub(super) enum Probed {
 /// If the connection has ended, or the server gives a reply that makes it useless.
 pub(super) async fn probe(
     connection: &Connection,
-    has_scripts: bool,
+    greeting: Option<&Pipeline>,
 ) -> Result<Probed, StoreError> {
     let number = connection.number().to_string();
     let mut questions = redis::pipe();
     questions.cmd("PING").arg(&number).cmd("ROLE");
-    if !has_scripts {
+    if greeting.is_none() {
         // Transactions have connections of their own, of which a PING here tells nothing.
         questions.cmd("UNLINK").arg(NO_KEY);
     }

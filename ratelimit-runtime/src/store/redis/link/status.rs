@@ -33,7 +33,8 @@ pub(crate) struct LinkSettings {
     /// Called for each connection but the first, before calls use it: the server may have lost
     /// keys since the one before.
     pub(crate) reconnected: OnConnection,
-    /// What a new connection has to reply to; `None` without scripts.
+    /// What a new connection has to reply to. `None` for one server without scripts: each probe
+    /// then has a command that may write.
     pub(crate) greeting: Option<Arc<Pipeline>>,
 }
 

@@ -91,9 +91,10 @@ impl Upkeep {
             (Some(Action::Ping), Some(connection)) => {
                 connection.used.store(false, Relaxed);
                 let connection = Arc::clone(connection);
-                let has_scripts = self.settings.greeting.is_some();
-                self.tasks
-                    .spawn(async move { News::Probed(probe(&connection, has_scripts).await) });
+                let greeting = self.settings.greeting.clone();
+                self.tasks.spawn(async move {
+                    News::Probed(probe(&connection, greeting.as_deref()).await)
+                });
             }
             (Some(Action::HangUp), _) => self.end(StoreError::unavailable(SILENT)),
             _ => {}
