@@ -11,7 +11,7 @@ use ratelimit_runtime::{Algorithm, Limit, Policy, RateLimitError, RedisStore};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::printable::escaped;
+use crate::printable::{cut, escaped};
 use crate::rules::{answer, nearest, unescaped};
 
 /// The latest version of a line that this program reads.
@@ -108,8 +108,7 @@ pub(crate) async fn read(
                 found.rules.push(rule);
             }
             Err(why) => {
-                let name: String = String::from_utf8_lossy(&field).chars().take(100).collect();
-                let (name, why) = (escaped(&name), escaped(&why));
+                let (name, why) = (cut(&String::from_utf8_lossy(&field)), escaped(&why));
                 found
                     .skipped
                     .push(format!("the rule {name} is left out: {why}"));
@@ -216,11 +215,14 @@ fn policy_of(line: &Line) -> Result<Policy, String> {
 impl InForce {
     /// No rules; `why` is reported as the reason.
     pub(crate) fn unread(prefix: &str, why: &StoreError) -> Self {
-        let why =
-            format!("what limiters have written under the prefix {prefix:?} is left out: {why}");
+        let why = format!(
+            "what limiters have written under the prefix \"{}\" is left out: {}",
+            cut(prefix),
+            escaped(&why.to_string())
+        );
         Self {
             rules: Vec::new(),
-            skipped: vec![escaped(&why)],
+            skipped: vec![why],
         }
     }
 

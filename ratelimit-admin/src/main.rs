@@ -30,6 +30,7 @@ mod rules;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use ratelimit_runtime::store::{StoreError, StoreErrorKind};
 use ratelimit_runtime::{
     Algorithm, Key, Limit, OnUnavailable, Policy, RateLimitError, RateLimiter, RateLimiterBuilder,
     RedisMode, RedisStore, Rule,
@@ -138,7 +139,7 @@ async fn run(command: &Command, service: &Service) -> Result<Report, Failure> {
                 }
                 Change::Unblock { .. } => limiter.unblock(rule, key).await,
             };
-            let changed = changed.map_err(Failure::Change)?;
+            let changed = changed.map_err(Failure::of_a_change)?;
             let existed = !before.is_untouched();
             let after = target.look().await.map_err(Failure::behind_a_change)?;
             let report = Report::Outcome(Box::new(Outcome {
@@ -494,6 +495,8 @@ enum Failure {
     Limiter(RateLimitError),
     /// A change that may have been made although no server answered.
     Change(RateLimitError),
+    /// A change that the server had no memory for.
+    NoMemory(StoreError),
 }
 
 impl From<String> for Failure {
@@ -509,6 +512,15 @@ impl From<RateLimitError> for Failure {
 }
 
 impl Failure {
+    fn of_a_change(error: RateLimitError) -> Self {
+        match error {
+            RateLimitError::Unavailable(why) if why.kind() == StoreErrorKind::Full => {
+                Self::NoMemory(why)
+            }
+            error => Self::Change(error),
+        }
+    }
+
     /// Marks the failure of a look at a key after a change was made.
     fn behind_a_change(self) -> Self {
         match self {
@@ -529,6 +541,7 @@ impl Failure {
                 ),
                 1,
             ),
+            Self::NoMemory(cause) => (format!("nothing was changed: {cause}"), 1),
             Self::Limiter(RateLimitError::Misconfigured(why))
             | Self::Change(RateLimitError::Misconfigured(why)) => (why.to_string(), 2),
             Self::Limiter(error) | Self::Change(error) => (error.to_string(), 2),

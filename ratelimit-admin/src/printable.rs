@@ -15,6 +15,17 @@ pub(crate) fn escaped(text: &str) -> String {
     out
 }
 
+/// In characters. Names that limiters write are shorter.
+const LONGEST_NAME: usize = 200;
+
+/// A name that another program may have written, escaped and cut.
+pub(crate) fn cut(text: &str) -> String {
+    match text.char_indices().nth(LONGEST_NAME) {
+        Some((end, _)) => escaped(text.get(..end).unwrap_or_default()) + "…",
+        None => escaped(text),
+    }
+}
+
 /// Each line of an error, escaped: it may quote what servers, files and other programs wrote.
 pub(crate) fn of_error(error: &str) -> String {
     let lines: Vec<_> = error.lines().map(escaped).collect();

@@ -14,7 +14,7 @@ use crate::calendar::Period;
 use crate::escapes::in_json;
 use crate::in_force::{InForce, RuleInForce};
 use crate::lookup::{Found, OVERRIDES, Top};
-use crate::printable::{escaped, of_error};
+use crate::printable::{cut, escaped, of_error};
 use crate::rules::{RuleKeys, Rules, Unread, Window, kept_as};
 
 #[derive(Serialize)]
@@ -192,7 +192,7 @@ impl fmt::Display for RuleList {
             if row.prefix.is_empty() {
                 writeln!(f)?;
             } else {
-                writeln!(f, ", --prefix {}", escaped(&row.prefix))?;
+                writeln!(f, ", --prefix {}", cut(&row.prefix))?;
             }
             for rule in &row.in_force {
                 writeln!(f, "    {rule}")?;
@@ -215,13 +215,13 @@ impl fmt::Display for RuleList {
 }
 
 impl RuleRow {
-    /// The name, escaped: any program may have written it.
+    /// The name, escaped and cut: any program may have written it.
     fn name(&self) -> String {
-        escaped(&self.rule)
+        cut(&self.rule)
     }
 
     fn kept(&self) -> String {
-        escaped(&kept_as(self.algorithm, &self.windows))
+        cut(&kept_as(self.algorithm, &self.windows))
     }
 }
 

@@ -10,7 +10,7 @@ use ratelimit_runtime::store::{Request, Store as _, StoreError, StoreErrorKind};
 use ratelimit_runtime::{Algorithm, CalendarUnit, Key, Limit, Policy, RateLimitError, RedisStore};
 use serde::Serialize;
 
-use crate::printable::escaped;
+use crate::printable::cut;
 
 /// The most rules that are counted: keys of another program may look like the keys of many more.
 const MAX_RULES: usize = 10_000;
@@ -139,12 +139,7 @@ impl fmt::Display for Unread {
     /// A line for each, without a line break at the end.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for UnreadKey { key, why } in &self.keys {
-            write!(
-                f,
-                "\nthe key {} is left out: {}",
-                escaped(key),
-                escaped(why)
-            )?;
+            write!(f, "\nthe key {} is left out: {}", cut(key), cut(why))?;
         }
         match self.more {
             0 => Ok(()),

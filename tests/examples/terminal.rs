@@ -4,7 +4,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 
-use crate::admin::{fails, says, says_in_part};
+use crate::admin::{admin, fails, says, says_in_part};
 use crate::replay::failed;
 use crate::support::redis::RedisServer;
 
@@ -59,4 +59,26 @@ fn keys_that_are_all_left_out_are_stored() {
         printed.starts_with("0 keys of login\nthe key "),
         "{printed}"
     );
+}
+
+#[test]
+fn a_foreign_name_of_any_length_is_cut() {
+    let server = RedisServer::start();
+    let long = "x".repeat(70_000);
+    for key in [
+        format!("rl1:sw-60s:{long}:<a>"),
+        format!("{long}:rl1:sw-60s:api:<a>"),
+        format!("rl1:sw-1y{long}:api:<a>"),
+        format!("rl1:fw-day@{long}:api:<a>"),
+    ] {
+        server.cli(&["SET", &key, "1"]);
+    }
+    let output = admin(&["rules", "--url", &server.url()]);
+    let printed = String::from_utf8(output.stdout).unwrap();
+    let longest = printed.lines().map(|line| line.chars().count()).max();
+    assert!(
+        longest.is_some_and(|longest| longest < 1_000),
+        "{longest:?}"
+    );
+    assert!(printed.contains("xxx…"), "{printed}");
 }

@@ -453,3 +453,17 @@ async fn a_change_that_was_made_is_not_said_to_have_failed() {
     assert!(is_blocked && output.status.code() == Some(1), "{output:?}");
     assert!(said.contains("may have been made or not"), "{said}");
 }
+
+#[test]
+fn a_block_that_finds_no_memory_is_said_to_be_none() {
+    let bench = Bench::hourly();
+    bench.charge_hourly("login", &["alice"]);
+    bench.server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
+    let said = fails(1, &bench.with(&["block", "login", "alice", "--for", "1h"]));
+    assert!(
+        said.contains("nothing was changed: ") && said.contains("out of memory"),
+        "{said}"
+    );
+    bench.server.cli(&["CONFIG", "SET", "maxmemory", "0"]);
+    assert_eq!(bench.json(&["peek", "login", "alice"])["state"], "allowed");
+}

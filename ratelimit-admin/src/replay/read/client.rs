@@ -37,8 +37,8 @@ impl Clients {
     /// The client that an address, with or without a port, or a list of addresses names.
     /// Of a list, the last address that is no proxy's.
     pub(super) fn named(&self, list: &str) -> Option<Client> {
-        let newest = list.rsplit(',').next().unwrap_or_default().trim_ascii();
-        if newest.len() > LONGEST_TEXT {
+        let nearest = list.rsplit(',').next().unwrap_or_default();
+        if nearest.trim_ascii().len() > LONGEST_TEXT {
             return None;
         }
         let list = HeaderValue::from_str(list).ok()?;

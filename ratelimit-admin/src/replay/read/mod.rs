@@ -417,8 +417,7 @@ fn is_array(start: &[u8]) -> bool {
     within.is_some_and(|start| start.trim_ascii_start().starts_with(b"{"))
 }
 
-/// The beginning of an object that holds an array of objects, as `CloudTrail` writes
-/// it.
+/// The beginning of an object that holds an array of objects, as AWS writes its audit trail.
 const RECORDS: &[u8] = b"{\"Records\":[";
 
 #[derive(Deserialize)]

@@ -78,9 +78,9 @@ impl OpenCall {
             let time = self.traffic.link.timeout();
             let mut replies = pin!(self.connection.awaited(self.sent, time, replies));
             // The first poll sends.
-            let replied = poll_fn(|cx| Poll::Ready(replies.as_mut().poll(cx))).await;
+            let first = poll_fn(|cx| Poll::Ready(replies.as_mut().poll(cx))).await;
             self.traffic.sent();
-            let replies = match replied {
+            let replies = match first {
                 Poll::Ready(replies) => replies,
                 Poll::Pending => replies.await,
             };

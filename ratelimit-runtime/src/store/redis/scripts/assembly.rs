@@ -98,6 +98,48 @@ fn assembled() -> Vec<(&'static str, String, &'static [Algorithm])> {
     scripts
 }
 
+/// Where a file is not what its parts make, and what to do.
+fn difference(file: &str, there: &str, made: &str) -> Option<String> {
+    if there == made {
+        return None;
+    }
+    let (mut old, mut new) = (there.lines(), made.lines());
+    let mut number = 0;
+    let (old, new) = loop {
+        number += 1;
+        match (old.next(), new.next()) {
+            (Some(old), Some(new)) if old == new => {}
+            (None, None) => break ("(another end of the last line)", ""),
+            (old, new) => break (old.unwrap_or("(its end)"), new.unwrap_or("(its end)")),
+        }
+    };
+    Some(format!(
+        "{file} is not what its parts make. Line {number} in the tree:\n  {old}\nand of the \
+         parts:\n  {new}\nIf you meant this change: SCRIPTS=overwrite cargo test -p \
+         ratelimit-runtime --all-features --lib assembly"
+    ))
+}
+
+#[test]
+fn a_script_that_differs_is_named_with_its_first_line_that_does() {
+    assert_eq!(difference("a.lua", "a\nb\n", "a\nb\n"), None);
+    for (there, parts) in [
+        ("a\nb\nc\n", ["Line 2 in the tree:\n  b\n", "parts:\n  x\n"]),
+        (
+            "a\n",
+            ["Line 2 in the tree:\n  (its end)\n", "parts:\n  x\n"],
+        ),
+        (
+            "a\nx\nc",
+            ["Line 4 in the tree:\n", "SCRIPTS=overwrite cargo test"],
+        ),
+    ] {
+        let said = difference("a.lua", there, "a\nx\nc\n").unwrap();
+        assert!(said.starts_with("a.lua is not"), "{said}");
+        assert!(parts.into_iter().all(|part| said.contains(part)), "{said}");
+    }
+}
+
 #[test]
 fn the_scripts_are_those_that_their_parts_make() {
     let scripts = assembled();
@@ -109,8 +151,8 @@ fn the_scripts_are_those_that_their_parts_make() {
         return;
     }
     for (name, script, _) in &scripts {
-        let is_same = read(&file(name)) == *script;
-        assert!(is_same, "{name}: run this with SCRIPTS=overwrite");
+        let difference = difference(&file(name), &read(&file(name)), script);
+        assert!(difference.is_none(), "{}", difference.unwrap());
     }
     for algorithm in Algorithm::ALL {
         let mut own = scripts.iter().filter(|(.., of)| of.contains(algorithm));
