@@ -19,7 +19,7 @@ use ratelimit_runtime::{
 use tokio::sync::watch;
 
 use crate::Outcome;
-use crate::support::layer::forward;
+use crate::support::layer::{Layer, forward};
 use crate::support::settled;
 
 const MAX: u64 = 5;
@@ -553,6 +553,21 @@ async fn a_store_of_another_crate_blocks_where_its_limit_alone_refuses() {
     assert!(limiter.reset(&second(), &Key::global()).await.unwrap());
     assert_eq!(is_blocked().await, (true, true));
     assert_eq!(left(&limiter, &second()).await, MAX);
+}
+
+/// Both parts refuse, for want of room on one key.
+#[tokio::test]
+async fn a_key_twice_in_a_stack_is_blocked_once_it_is_used_up() {
+    let layered = RateLimiter::with_store(Layer(MemoryStore::new()));
+    for limiter in [RateLimiter::memory(), layered] {
+        let rule = Rule::new("twice", Limit::per_hour(2)).with_block(Duration::from_secs(3600));
+        let key = Key::global();
+        let twice = || limiter.acquire_all([(&rule, &key), (&rule, &key)]);
+        assert!(twice().await.is_ok());
+        let refusal = *twice().await.unwrap_err().decision().unwrap();
+        assert!(refusal.is_blocked());
+        assert!(limiter.peek(&rule, &key).await.unwrap().is_blocked());
+    }
 }
 
 /// The store that says nothing might have refused the call, too.
