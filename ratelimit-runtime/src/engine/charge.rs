@@ -1,9 +1,10 @@
 //! [`Charge`]: the charge of a call, until it is committed, released or refunded.
 //!
 //! The call does not wait for its charge to end. A store in memory ends it at once; for other
-//! stores a task does, on the runtime of the call, once the store serves. A limiter has at most
-//! 10,000 such tasks. Beyond that, or if the runtime has ended, a charge stays as it is, and counts
-//! until it expires.
+//! stores a task does, once the store serves: on the current runtime or, where there is none or it
+//! ends before it runs the task, on that of the call. A limiter has at most 10,000 such tasks.
+//! Beyond that, or if both runtimes have ended, a charge stays as it is, and counts until it
+//! expires.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind};
@@ -11,7 +12,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::Instant;
 
 use super::part::Part;
@@ -226,10 +227,12 @@ impl OpenCharge {
         }
         let failed = |why: &'static str| Some(StoreError::unavailable(why));
         // It may be dropped where there is no runtime.
-        let Some(runtime) = Handle::try_current().ok().or_else(|| self.runtime.clone()) else {
+        let of_call = self.runtime.take();
+        let Some(runtime) = Handle::try_current().ok().or_else(|| of_call.clone()) else {
             self.error = failed("there is no tokio runtime to settle it on");
             return;
         };
+        self.runtime = of_call.filter(|of_call| of_call.id() != runtime.id());
         let settlements = &self.part.engine.settlements;
         let room = self.room.take();
         self.room = room.or_else(|| settlements.try_room(1));
@@ -238,13 +241,8 @@ impl OpenCharge {
             return;
         }
         self.error = failed("its tokio runtime has ended");
-        let open = settlements.begin();
-        let mut task = Box::pin(async move {
-            // The failure is reported before the settlement counts as ended.
-            let _open = open;
-            let mut charge = self;
-            charge.error = charge.complete_once_served(is_sent).await.err();
-        });
+        let charge = Some((settlements.begin(), self));
+        let mut task = Box::pin(Unbegun { charge, is_sent }.complete());
         // The runtime polls it again, and so sees what has woken it.
         let context = &mut Context::from_waker(Waker::noop());
         if !(asks_first && task.as_mut().poll(context).is_ready()) {
@@ -331,6 +329,33 @@ impl OpenCharge {
             observe::cost_dropped(name, settled.dropped);
             settled.was_open
         })
+    }
+}
+
+/// A charge whose end no runtime has begun, and its settlement. If the runtime ends before, that of
+/// the call begins it.
+struct Unbegun {
+    charge: Option<(watch::Receiver<()>, Box<OpenCharge>)>,
+    is_sent: bool,
+}
+
+impl Unbegun {
+    async fn complete(mut self) {
+        // The failure is reported before the settlement counts as ended.
+        if let Some((_open, mut charge)) = self.charge.take() {
+            charge.error = charge.complete_once_served(self.is_sent).await.err();
+        }
+    }
+}
+
+impl Drop for Unbegun {
+    fn drop(&mut self) {
+        if let Some((open, mut charge)) = self.charge.take()
+            && let Some(runtime) = charge.runtime.take()
+        {
+            let (charge, is_sent) = (Some((open, charge)), self.is_sent);
+            runtime.spawn(Self { charge, is_sent }.complete());
+        }
     }
 }
 
