@@ -649,3 +649,28 @@ fn a_call_ends_where_its_runtime_does() {
         "{outcome:?}"
     );
 }
+
+/// A part in shadow mode refuses nothing, whatever becomes of its question.
+#[test]
+fn a_call_in_shadow_mode_runs_where_its_runtime_ends() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let builder = RateLimiter::builder().store(Layer(store.clone()));
+    let limiter = builder.timeout(LONG).build().unwrap();
+    store.hang();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let handle = runtime.handle().clone();
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        let shadow = first().with_concurrent(1).with_shadow(true);
+        let entered = handle.block_on(limiter.enter(&shadow, &Key::global()));
+        tell.send(entered.map(|permit| permit.decision().source()))
+            .unwrap();
+    });
+    while store.calls() == 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    std::thread::sleep(SHORT / 4);
+    runtime.shutdown_background();
+    let source = told.recv_timeout(LONG / 4).unwrap();
+    assert_eq!(source.unwrap(), Source::Nobody);
+}
