@@ -589,24 +589,22 @@ async fn a_store_of_another_crate_does_not_block_in_the_outage_of_another() {
     assert!(!peeked.is_blocked());
 }
 
-/// The output of a future that no runtime drives.
+/// The output of a future that no runtime drives, and that nobody wakes.
 fn without_runtime<T>(future: impl Future<Output = T>) -> T {
-    let (mut future, mut cx) = (pin!(future), Context::from_waker(Waker::noop()));
-    // A refused call gives way to other tasks.
-    let polls = std::iter::repeat_with(|| future.as_mut().poll(&mut cx)).take(3);
-    let mut outputs = polls.filter_map(|polled| match polled {
-        Poll::Ready(output) => Some(output),
-        Poll::Pending => None,
-    });
-    outputs.next().unwrap_or_else(|| panic!("it waits"))
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("it waits"),
+    }
 }
 
 /// Stores that answer at once need no runtime. Others cannot be waited for, and charge nothing.
 #[test]
 fn without_a_runtime_a_stack_is_decided_at_once_or_misconfigured() {
     let (one, other) = (RateLimiter::memory(), RateLimiter::memory());
-    for admitted in (0..2 * MAX).map(|call| call < MAX) {
+    for admitted in (0..100).map(|call| call < MAX) {
         assert_eq!(without_runtime(both(&one, &other)).is_ok(), admitted);
+        // Refusals have kept the thread for long.
+        std::thread::sleep(Duration::from_millis(1));
     }
     for looks_at_once in [false, true] {
         let store = Held {
