@@ -15,8 +15,8 @@ use crate::rule::Limit;
 /// Dropping it commits the estimate, because a cancelled call is not free. A store in memory
 /// settles at once; for any other store a task of the current tokio runtime does, or of the
 /// reservation's if the current one ends before it runs the task. It tries again after an outage,
-/// where that cannot charge twice. A settlement that fails is logged (`unsettled`), and the estimate
-/// stays charged until it expires.
+/// where that cannot charge twice. A settlement that fails is logged (`unsettled`), and the
+/// estimate stays charged until it expires.
 #[must_use = "dropping it commits the estimate"]
 pub struct Reservation {
     first: Decision,
