@@ -48,7 +48,8 @@ pub(super) async fn step<'a>(
         Err(error) => {
             drop(open);
             if let Some((at, part)) = permitted {
-                held.permit_in_outage((at, part), &error)?;
+                let with_limits = limited.iter().any(|(limited, _)| *limited == at);
+                held.permit_in_outage((at, part), &error, with_limits)?;
             }
             let failed = limited.into_iter();
             let failed = failed.map(|(at, part)| (at, part, error.clone()));
