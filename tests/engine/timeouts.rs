@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use ratelimit_runtime::testkit::FaultyStore;
-use ratelimit_runtime::{Key, Limit, MemoryStore, OnUnavailable, RateLimiter, Rule, rate_limit};
+use ratelimit_runtime::{
+    Key, Limit, MemoryStore, OnUnavailable, RateLimiter, Rule, Source, observe, rate_limit,
+};
 use tokio::time::Instant;
 
 use crate::waiting::futures_lite_free::block_on_without_a_runtime;
@@ -65,6 +67,46 @@ async fn a_shadow_rule_adds_no_timeout_to_that_of_its_call() {
     let start = Instant::now();
     with_a_shadow(&a, &b).await.unwrap();
     assert!(start.elapsed() < TIMEOUT + SLACK, "{:?}", start.elapsed());
+}
+
+#[rate_limit(limiter = a, window = "1h", max = 9, name = "a")]
+#[rate_limit(limiter = b, window = "1h", max = 9, name = "b", shadow)]
+#[rate_limit(limiter = b, concurrent = 9, name = "c", shadow)]
+#[rate_limit(
+    limiter = b,
+    window = "1h",
+    max = 9,
+    concurrent = 9,
+    name = "d",
+    shadow
+)]
+async fn with_shadows(a: &RateLimiter, b: &RateLimiter) -> Outcome {
+    Ok(())
+}
+
+/// What a shadow rule would say is told by this process then.
+#[tokio::test(start_paused = true)]
+async fn a_shadow_rule_asks_its_store_nothing_once_the_timeout_is_over() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let b = RateLimiter::with_store(store.clone());
+    let (outcome, observed) = observe::collect(with_shadows(&silent(), &b)).await;
+    outcome.unwrap();
+    assert_eq!(store.calls(), 0);
+    let observed = observed.iter().map(|observed| {
+        let decision = observed.decision();
+        (decision.rule(), decision.source())
+    });
+    let mut observed: Vec<_> = observed.collect();
+    observed.sort_unstable_by_key(|(rule, _)| *rule);
+    assert_eq!(
+        observed,
+        [
+            ("a", Source::Nobody),
+            ("b", Source::Fallback),
+            ("c", Source::Fallback),
+            ("d", Source::Fallback)
+        ]
+    );
 }
 
 #[tokio::test(start_paused = true)]

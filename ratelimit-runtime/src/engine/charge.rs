@@ -2,9 +2,9 @@
 //!
 //! The call does not wait for its charge to end. A store in memory ends it at once; for other
 //! stores a task does, once the store serves: on the current runtime or, where there is none or it
-//! ends before it runs the task, on that of the call. A limiter has at most 10,000 such tasks.
-//! Beyond that, or if both runtimes have ended, a charge stays as it is, and counts until it
-//! expires.
+//! ends before it runs the task, on that of the call. A limiter has at most 10,000 such tasks that
+//! wait for servers that are away, and 10,000 others. Beyond that, or if both runtimes have ended, a
+//! charge stays as it is, and counts until it expires.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind};
@@ -26,6 +26,8 @@ use crate::store::{Answer, BuiltInStore as _, Feature, Health, Reserves, Store};
 
 /// The pauses between attempts to end a charge.
 const PAUSES: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
+
+const NO_ROOM: &str = "too many charges are being settled";
 
 /// The end of a reservation or a charge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -237,7 +239,7 @@ impl OpenCharge {
         let room = self.room.take();
         self.room = room.or_else(|| settlements.try_room(1));
         if self.room.is_none() {
-            self.error = failed("too many charges are being settled");
+            self.error = failed(NO_ROOM);
             return;
         }
         self.error = failed("its tokio runtime has ended");
@@ -252,21 +254,27 @@ impl OpenCharge {
 
     /// Waits until the store serves, and completes the charge; `is_sent` if that may have been
     /// carried out. There is no timeout: the store answers, or its connection ends.
-    async fn complete_once_served(&self, is_sent: bool) -> Result<(), StoreError> {
-        let (mut pauses, mut is_sent_again) = (PAUSES, is_sent);
+    async fn complete_once_served(&mut self, is_sent: bool) -> Result<(), StoreError> {
+        let (mut pauses, mut is_sent_again, mut has_waited) = (PAUSES, is_sent, false);
         let check = self.part.check();
         let store = &self.part.engine.store;
         loop {
-            if store.health(&check.request) != Health::Up
-                // Only for the part of the store that has the key: another one may be away for long.
-                && let Err(error) = store.ready_for(Some(check.request)).await
-            {
-                // A replica may take over, and a setting be corrected.
-                if !self.counts() {
-                    return Err(error);
+            if store.health(&check.request) != Health::Up {
+                if !std::mem::replace(&mut has_waited, true) {
+                    self.room = self.part.engine.settlements.try_room_of_waiting();
+                    if self.room.is_none() {
+                        return Err(StoreError::unavailable(NO_ROOM));
+                    }
                 }
-                tokio::time::sleep(pauses.pause()).await;
-                continue;
+                // Only for the part of the store that has the key: another one may be away for long.
+                if let Err(error) = store.ready_for(Some(check.request)).await {
+                    // A replica may take over, and a setting be corrected.
+                    if !self.counts() {
+                        return Err(error);
+                    }
+                    tokio::time::sleep(pauses.pause()).await;
+                    continue;
+                }
             }
             let charges = self.completion.actual(check.request.cost());
             if !self.counts() && charges.is_none_or(|actual| actual == 0) {

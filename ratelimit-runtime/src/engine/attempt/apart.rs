@@ -256,7 +256,7 @@ async fn acquire_permits<'a>(
 ) -> Result<(), Refused> {
     for &(at, part) in parts.iter().filter(|(_, part)| part.permit.is_some()) {
         if time.is_over() {
-            held.permit_in_outage((at, part), &time.out())?;
+            held.permit_in_outage((at, part), &time.out(), false)?;
         } else {
             together::step(held, StepParts::new(), Some((at, part)), time).await?;
         }
