@@ -21,7 +21,7 @@ pub struct Decision {
     /// In microseconds; [`NEVER_US`] if no waiting ends the refusal.
     pub(crate) retry_after_us: u64,
     pub(crate) reset_after_us: u64,
-    /// The charge's ticket at the `source`; 0 if nothing was charged.
+    /// The charge's ticket where it is [kept](Self::charge); 0 if nothing was charged.
     pub(crate) ticket: u64,
     /// A hash of the algorithm, windows and name under which the charge was made.
     pub(crate) terms_hash: u32,
@@ -48,6 +48,9 @@ pub(crate) enum Measure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Status {
     Allowed,
+    /// The store has charged the limits, which admit the call, and gave no answer on its permit:
+    /// the `source` decided that.
+    PermitUnknown,
     /// The limits refuse the call.
     Exceeded,
     /// A block, which outlasts the limits, refuses the call.
@@ -88,7 +91,7 @@ impl Decision {
     #[must_use]
     #[inline]
     pub fn is_allowed(&self) -> bool {
-        self.status == Status::Allowed
+        matches!(self.status, Status::Allowed | Status::PermitUnknown)
     }
 
     /// The name of the rule that decided, as logs and metrics show it.
@@ -187,9 +190,10 @@ impl Decision {
         self.source
     }
 
-    /// `true` if the store could not answer, so that `on_unavailable` chose the answer, or the
-    /// check of a rule in shadow mode failed. Under `local` the numbers are those of this process;
-    /// otherwise the limit is known, and the cost left in it is not.
+    /// `true` if the store could not answer, so that `on_unavailable` chose the answer or only the
+    /// permit, or the check of a rule in shadow mode failed. Under `local` the numbers are those of
+    /// this process; otherwise the limit is known, and the cost left in it is not. Beside a permit
+    /// they may be the store's.
     #[must_use]
     pub fn is_degraded(&self) -> bool {
         match self.source {
@@ -198,8 +202,23 @@ impl Decision {
         }
     }
 
+    /// The admission by limits of a call whose permit is decided by `source`.
+    pub(crate) fn permitted_by(self, source: Source) -> Self {
+        let permitted = Self { source, ..self };
+        if self.is_degraded() || !permitted.is_degraded() {
+            return self;
+        }
+        Self {
+            status: Status::PermitUnknown,
+            ..permitted
+        }
+    }
+
     pub(crate) fn charge(&self) -> Option<Receipt> {
         match (self.ticket, self.source) {
+            (ticket @ 1.., _) if self.status == Status::PermitUnknown => {
+                Some(Receipt::Store(ticket))
+            }
             (0, _) | (_, Source::DenyCache | Source::Nobody) => None,
             (ticket, Source::Store | Source::Grant) => Some(Receipt::Store(ticket)),
             (ticket, Source::Fallback) => Some(Receipt::Fallback(ticket)),

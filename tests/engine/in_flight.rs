@@ -437,6 +437,47 @@ async fn in_an_outage_concurrent_holds_within_the_process() {
     assert_eq!(local.in_flight(&TWO, &alice()).await.unwrap(), 0);
 }
 
+/// Under `allow` an outage admits every call, also while this process has as many in flight.
+#[tokio::test(start_paused = true)]
+async fn an_outage_under_allow_admits_more_than_concurrent() {
+    let patient = TWO.clone().with_wait(Duration::from_secs(5));
+    for fails in [FaultyStore::fail, FaultyStore::hang] {
+        let store = FaultyStore::new(MemoryStore::new());
+        let allow = RateLimiter::builder().store(store.clone());
+        let allow = allow.on_unavailable(OnUnavailable::Allow).build().unwrap();
+        let mut open = vec![
+            allow.enter(&TWO, &alice()).await.unwrap(),
+            allow.enter(&TWO, &alice()).await.unwrap(),
+        ];
+        assert!(is_full(&allow.enter(&TWO, &alice()).await));
+        let waits = tokio::spawn({
+            let (allow, patient) = (allow.clone(), patient.clone());
+            async move { allow.enter(&patient, &alice()).await }
+        });
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        fails(&store);
+        let start = Instant::now();
+        open.push(waits.await.unwrap().unwrap());
+        for rule in [&TWO, &patient, &TWO] {
+            open.push(allow.enter(rule, &alice()).await.unwrap());
+        }
+        assert!(start.elapsed() < Duration::from_secs(1));
+        for unchecked in &open[2..] {
+            assert_eq!(unchecked.decision().source(), Source::Nobody);
+        }
+        store.heal();
+        assert!(is_full(&allow.enter(&TWO, &alice()).await));
+
+        // A full store is no outage.
+        store.fail_with(StoreErrorKind::Full);
+        drop(open.split_off(2));
+        assert!(is_full(&allow.enter(&TWO, &alice()).await));
+        store.heal();
+        drop(open);
+        assert_eq!(allow.in_flight(&TWO, &alice()).await.unwrap(), 0);
+    }
+}
+
 /// A store that is up and late must not let more through than a permit each.
 #[tokio::test]
 async fn a_late_store_admits_no_more_than_concurrent() {

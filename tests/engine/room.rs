@@ -116,6 +116,64 @@ async fn a_caller_that_the_queue_refuses_asks_the_store_nothing() {
     assert_eq!(store.calls(), asked);
 }
 
+/// Neither does one in a stack, over the share of its key, beside another queue, or beside
+/// `concurrent`.
+#[tokio::test(start_paused = true)]
+async fn a_stack_that_the_queue_refuses_asks_the_store_nothing() {
+    let own = Rule::new("own", Limit::per_hour(1_000_000));
+    let few = Rule::new("few", Limit::per_hour(5));
+    let (of_all, of_some) = (hourly("of_all"), hourly("of_some"));
+    let in_flight = own.clone().with_concurrent(1_000_000);
+    let permits = Rule::in_flight("permits", 1).with_wait(SECOND * 7200);
+    let both = Rule::new("both", Limit::per_hour(1_000_000))
+        .with_concurrent(1)
+        .with_wait(SECOND * 7200);
+    // The calls that wait, those for which there is no room, and the rule that refuses these.
+    let cases: [(&[&[&Rule]], &[&Rule], &str); 5] = [
+        (&[&[&own, &of_all]], &[&own, &of_all], "of_all"),
+        (&[&[&few, &of_all]], &[&few, &of_all], "of_all"),
+        (&[&[&of_some], &[&of_all]], &[&of_all, &of_some], "of_all"),
+        (
+            &[&[&in_flight, &permits]],
+            &[&in_flight, &permits],
+            "permits",
+        ),
+        (&[&[&both]], &[&both], "both"),
+    ];
+    for (waiting, refused, by) in cases {
+        let store = FaultyStore::new(MemoryStore::new());
+        let limiter = RateLimiter::with_store(store.clone());
+        let enter = |rules: &[&Rule]| {
+            let (limiter, has_permits) = (limiter.clone(), by == "permits" || by == "both");
+            let rules: Vec<Rule> = rules.iter().copied().cloned().collect();
+            async move {
+                let key = Key::global();
+                let calls = rules.iter().map(|rule| (rule, &key));
+                if has_permits {
+                    limiter.enter_all(calls).await.map(Some)
+                } else {
+                    limiter.acquire_all(calls).await.map(|_| None)
+                }
+            }
+        };
+        let (mut held, mut open) = (Vec::new(), JoinSet::new());
+        for (at, rules) in waiting.iter().enumerate() {
+            held.push(enter(rules).await.unwrap());
+            let callers = if at + 1 < waiting.len() { 1 } else { MOST };
+            for _ in 0..callers {
+                open.spawn(enter(rules));
+            }
+        }
+        settle().await;
+        let asked = store.calls();
+        for _ in 0..MOST {
+            let refused = enter(refused).await.unwrap_err();
+            assert_eq!(refused.decision().unwrap().rule(), by);
+        }
+        assert_eq!(store.calls(), asked, "{by}: {} queues", waiting.len());
+    }
+}
+
 /// One whose own limit is used up takes no place from those who wait for a limit of all.
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_another_rule_refuses_takes_no_room_to_wait() {

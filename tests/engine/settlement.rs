@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use ratelimit_runtime::__private::{BuiltInStore, Health, PermitRequest, PermitVerdict, Sealed};
 use ratelimit_runtime::store::{
     Answer, Capabilities, Request, Settled, StoreError, StoreErrorKind, Verdict,
 };
@@ -13,6 +14,9 @@ use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
     Algorithm, Key, Limit, MemoryStore, RateLimitError, RateLimiter, Rule, Store, rate_limit,
 };
+
+use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::support::layer::forward;
 
@@ -168,6 +172,122 @@ async fn what_ends_while_the_store_is_full_is_settled_once_there_is_room() {
     }
 }
 
+/// A memory of several servers, of which that of the keys with `away` may be away.
+#[derive(Clone)]
+struct Servers {
+    memory: Arc<MemoryStore>,
+    is_away: Arc<watch::Sender<bool>>,
+}
+
+impl Servers {
+    fn is_away(&self, request: &Request<'_>) -> bool {
+        *self.is_away.borrow() && request.key().windows(4).any(|part| part == b"away")
+    }
+}
+
+impl Store for Servers {
+    fn inner(&self) -> Option<&dyn Store> {
+        Some(&*self.memory)
+    }
+
+    forward!(memory: acquire, peek, reset);
+
+    fn settle<'a>(
+        &'a self,
+        request: Request<'a>,
+        ticket: u64,
+        actual_cost: u64,
+    ) -> Answer<'a, Settled> {
+        Answer::later(async move {
+            tokio::task::yield_now().await;
+            if self.is_away(&request) {
+                return Err(StoreError::unavailable("the server is away"));
+            }
+            self.memory.settle(request, ticket, actual_cost).await
+        })
+    }
+
+    fn built_in(&self, _: Sealed) -> Option<&dyn BuiltInStore> {
+        Some(self)
+    }
+}
+
+impl BuiltInStore for Servers {
+    fn acquire_all<'a>(
+        &'a self,
+        permit: Option<PermitRequest>,
+        requests: &'a [Request<'a>],
+    ) -> Answer<'a, PermitVerdict> {
+        self.memory.acquire_all(permit, requests)
+    }
+
+    fn health(&self, request: &Request<'_>) -> Health {
+        if self.is_away(request) {
+            Health::Down
+        } else {
+            Health::Up
+        }
+    }
+
+    fn ready_for<'a>(&'a self, part: Option<Request<'a>>) -> Answer<'a, ()> {
+        Answer::later(async move {
+            if part.is_some_and(|request| self.is_away(&request)) {
+                let mut is_away = self.is_away.subscribe();
+                let _ = is_away.wait_for(|is_away| !is_away).await;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// As many settlements as there may be wait for a server, and one more is given up.
+#[tokio::test(start_paused = true)]
+async fn settlements_for_a_server_that_is_away_take_no_room_from_those_for_others() {
+    const MOST: u64 = 10_000;
+    let servers = Servers {
+        memory: Arc::new(MemoryStore::new()),
+        is_away: Arc::new(watch::Sender::new(false)),
+    };
+    let limiter = RateLimiter::with_store(servers.clone());
+    let many = Rule::new("away", Limit::per_hour(MOST + 1)).with_algorithm(Algorithm::TokenBucket);
+    let key = Key::global();
+    let mut open = Vec::new();
+    for _ in 0..=MOST {
+        open.push(limiter.reserve(&many, &key).await.unwrap());
+    }
+    servers.is_away.send_replace(true);
+    for reservation in open {
+        reservation.release();
+        tokio::task::yield_now().await;
+    }
+
+    let login = Rule::new("login", Limit::per_hour(5));
+    for _ in 0..20 {
+        limiter.reserve(&login, &key).await.unwrap().release();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let start = Instant::now();
+    let users = [Key::of("alice"), Key::of("bob")];
+    let stack = limiter
+        .acquire_all(users.iter().map(|user| (&login, user)))
+        .await;
+    assert!(
+        stack
+            .unwrap()
+            .iter()
+            .all(|decision| !decision.is_degraded())
+    );
+    assert_eq!(start.elapsed(), Duration::ZERO);
+
+    servers.is_away.send_replace(false);
+    limiter
+        .settled_within(Duration::from_secs(10))
+        .await
+        .unwrap();
+    let left = limiter.peek(&many, &key).await.unwrap().remaining();
+    assert_eq!(left, MOST);
+}
+
 #[rate_limit(
     limiter = limiter, name = "guess:slow", window = "1s", max = 1, burst = 3, count = "err",
     algorithm = "token_bucket"
@@ -291,6 +411,28 @@ fn a_reservation_whose_runtime_has_ended_is_settled_by_another_or_not_at_all() {
         .unwrap()
         .remaining();
     assert_eq!(left, 4, "it counts until it expires");
+}
+
+/// As in a job that has a runtime of its own for some steps.
+#[test]
+fn a_reservation_that_is_released_on_a_runtime_that_ends_is_settled_on_its_own() {
+    let store = Remote::default();
+    let limiter = RateLimiter::with_store(store.clone());
+    let rule = Rule::new("job", Limit::per_hour(5));
+    let main = tokio::runtime::Runtime::new().unwrap();
+    let reservation = main.block_on(limiter.reserve(&rule, &Key::global()));
+    let reservation = reservation.unwrap();
+    let job = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    job.block_on(async move { reservation.release() });
+    drop(job);
+    main.block_on(limiter.settled_within(Duration::from_secs(10)))
+        .unwrap();
+    assert_eq!(store.released.load(Ordering::SeqCst), 1);
+    let left = main.block_on(limiter.peek(&rule, &Key::global()));
+    assert_eq!(left.unwrap().remaining(), 5);
 }
 
 /// Waits on a thread that drives no runtime; says whether it came about.

@@ -19,7 +19,7 @@ use ratelimit_runtime::{
 use tokio::sync::watch;
 
 use crate::Outcome;
-use crate::support::layer::forward;
+use crate::support::layer::{Layer, forward};
 use crate::support::settled;
 
 const MAX: u64 = 5;
@@ -555,6 +555,21 @@ async fn a_store_of_another_crate_blocks_where_its_limit_alone_refuses() {
     assert_eq!(left(&limiter, &second()).await, MAX);
 }
 
+/// Both parts refuse, for want of room on one key.
+#[tokio::test]
+async fn a_key_twice_in_a_stack_is_blocked_once_it_is_used_up() {
+    let layered = RateLimiter::with_store(Layer(MemoryStore::new()));
+    for limiter in [RateLimiter::memory(), layered] {
+        let rule = Rule::new("twice", Limit::per_hour(2)).with_block(Duration::from_secs(3600));
+        let key = Key::global();
+        let twice = || limiter.acquire_all([(&rule, &key), (&rule, &key)]);
+        assert!(twice().await.is_ok());
+        let refusal = *twice().await.unwrap_err().decision().unwrap();
+        assert!(refusal.is_blocked());
+        assert!(limiter.peek(&rule, &key).await.unwrap().is_blocked());
+    }
+}
+
 /// The store that says nothing might have refused the call, too.
 #[tokio::test]
 async fn a_store_of_another_crate_does_not_block_in_the_outage_of_another() {
@@ -574,24 +589,22 @@ async fn a_store_of_another_crate_does_not_block_in_the_outage_of_another() {
     assert!(!peeked.is_blocked());
 }
 
-/// The output of a future that no runtime drives.
+/// The output of a future that no runtime drives, and that nobody wakes.
 fn without_runtime<T>(future: impl Future<Output = T>) -> T {
-    let (mut future, mut cx) = (pin!(future), Context::from_waker(Waker::noop()));
-    // A refused call gives way to other tasks.
-    let polls = std::iter::repeat_with(|| future.as_mut().poll(&mut cx)).take(3);
-    let mut outputs = polls.filter_map(|polled| match polled {
-        Poll::Ready(output) => Some(output),
-        Poll::Pending => None,
-    });
-    outputs.next().unwrap_or_else(|| panic!("it waits"))
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("it waits"),
+    }
 }
 
 /// Stores that answer at once need no runtime. Others cannot be waited for, and charge nothing.
 #[test]
 fn without_a_runtime_a_stack_is_decided_at_once_or_misconfigured() {
     let (one, other) = (RateLimiter::memory(), RateLimiter::memory());
-    for admitted in (0..2 * MAX).map(|call| call < MAX) {
+    for admitted in (0..100).map(|call| call < MAX) {
         assert_eq!(without_runtime(both(&one, &other)).is_ok(), admitted);
+        // Refusals have kept the thread for long.
+        std::thread::sleep(Duration::from_millis(1));
     }
     for looks_at_once in [false, true] {
         let store = Held {
@@ -633,4 +646,29 @@ fn a_call_ends_where_its_runtime_does() {
         matches!(outcome, Err(RateLimitError::Unavailable(_))),
         "{outcome:?}"
     );
+}
+
+/// A part in shadow mode refuses nothing, whatever becomes of its question.
+#[test]
+fn a_call_in_shadow_mode_runs_where_its_runtime_ends() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let builder = RateLimiter::builder().store(Layer(store.clone()));
+    let limiter = builder.timeout(LONG).build().unwrap();
+    store.hang();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let handle = runtime.handle().clone();
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        let shadow = first().with_concurrent(1).with_shadow(true);
+        let entered = handle.block_on(limiter.enter(&shadow, &Key::global()));
+        tell.send(entered.map(|permit| permit.decision().source()))
+            .unwrap();
+    });
+    while store.calls() == 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    std::thread::sleep(SHORT / 4);
+    runtime.shutdown_background();
+    let source = told.recv_timeout(LONG / 4).unwrap();
+    assert_eq!(source.unwrap(), Source::Nobody);
 }

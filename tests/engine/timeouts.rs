@@ -1,11 +1,17 @@
 //! A check has one timeout, whatever it consists of.
 
+use std::future::ready;
+use std::sync::mpsc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use ratelimit_runtime::testkit::FaultyStore;
-use ratelimit_runtime::{Key, Limit, MemoryStore, OnUnavailable, RateLimiter, Rule, rate_limit};
+use ratelimit_runtime::{
+    Key, Limit, MemoryStore, OnUnavailable, RateLimiter, Rule, Source, observe, rate_limit,
+};
 use tokio::time::Instant;
 
+use crate::waiting::futures_lite_free::block_on_without_a_runtime;
 use crate::{Flooded, Outcome};
 
 const TIMEOUT: Duration = Duration::from_millis(100);
@@ -61,6 +67,46 @@ async fn a_shadow_rule_adds_no_timeout_to_that_of_its_call() {
     let start = Instant::now();
     with_a_shadow(&a, &b).await.unwrap();
     assert!(start.elapsed() < TIMEOUT + SLACK, "{:?}", start.elapsed());
+}
+
+#[rate_limit(limiter = a, window = "1h", max = 9, name = "a")]
+#[rate_limit(limiter = b, window = "1h", max = 9, name = "b", shadow)]
+#[rate_limit(limiter = b, concurrent = 9, name = "c", shadow)]
+#[rate_limit(
+    limiter = b,
+    window = "1h",
+    max = 9,
+    concurrent = 9,
+    name = "d",
+    shadow
+)]
+async fn with_shadows(a: &RateLimiter, b: &RateLimiter) -> Outcome {
+    Ok(())
+}
+
+/// What a shadow rule would say is told by this process then.
+#[tokio::test(start_paused = true)]
+async fn a_shadow_rule_asks_its_store_nothing_once_the_timeout_is_over() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let b = RateLimiter::with_store(store.clone());
+    let (outcome, observed) = observe::collect(with_shadows(&silent(), &b)).await;
+    outcome.unwrap();
+    assert_eq!(store.calls(), 0);
+    let observed = observed.iter().map(|observed| {
+        let decision = observed.decision();
+        (decision.rule(), decision.source())
+    });
+    let mut observed: Vec<_> = observed.collect();
+    observed.sort_unstable_by_key(|(rule, _)| *rule);
+    assert_eq!(
+        observed,
+        [
+            ("a", Source::Nobody),
+            ("b", Source::Fallback),
+            ("c", Source::Fallback),
+            ("d", Source::Fallback)
+        ]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -142,4 +188,38 @@ async fn the_longest_timeout_and_wait_there_are_overflow_nothing() {
             .unwrap()
             .is_degraded()
     );
+}
+
+/// Refusals in memory need no runtime, not even where many have kept the thread, and other tasks
+/// would run first.
+#[test]
+fn a_refusal_in_memory_ends_where_its_caller_blocks_the_runtime() {
+    let runtimes = [
+        tokio::runtime::Builder::new_current_thread(),
+        tokio::runtime::Builder::new_multi_thread(),
+    ];
+    for mut runtime in runtimes {
+        let (tell, told) = mpsc::channel();
+        std::thread::spawn(move || {
+            let runtime = runtime.enable_all().build().unwrap();
+            let task = async {
+                let limiter = RateLimiter::memory();
+                let rule = Rule::new("refused", Limit::per_hour(1));
+                let key = Key::global();
+                let checks = || limiter.acquire(&rule, &key).map(drop);
+                for _ in 0..100 {
+                    // What a callback that is not async does, ...
+                    block_on_without_a_runtime(checks());
+                    // ... where others wait in line, ...
+                    let others = [checks().boxed(), ready(()).boxed()];
+                    block_on_without_a_runtime(futures_util::future::select_all(others));
+                    // ... or once, without waiting.
+                    assert_eq!(checks().now_or_never(), Some(()));
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            };
+            tell.send(runtime.block_on(runtime.spawn(task))).unwrap();
+        });
+        told.recv_timeout(Duration::from_secs(20)).unwrap().unwrap();
+    }
 }

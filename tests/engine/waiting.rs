@@ -464,7 +464,7 @@ fn waiting_without_a_runtime_is_misconfigured_and_no_panic() {
 }
 
 /// Drives a future as a program without tokio does.
-mod futures_lite_free {
+pub(crate) mod futures_lite_free {
     use std::future::Future;
     use std::pin::pin;
     use std::sync::Arc;
@@ -479,7 +479,7 @@ mod futures_lite_free {
         }
     }
 
-    pub(super) fn block_on_without_a_runtime<F: Future>(future: F) -> F::Output {
+    pub(crate) fn block_on_without_a_runtime<F: Future>(future: F) -> F::Output {
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
         let mut future = pin!(future);
         loop {

@@ -2,16 +2,18 @@
 
 use std::time::Duration;
 
-use ratelimit_runtime::store::{Answer, Request, StoreErrorKind, Verdict};
+use ratelimit_runtime::store::{Answer, Capabilities, Feature, Request, StoreErrorKind, Verdict};
 use ratelimit_runtime::testkit::{FakeClock, FaultyStore};
 use ratelimit_runtime::{
-    Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, Rule, Store, rate_limit,
+    Algorithm, Key, Limit, MemoryStore, OnUnavailable, RateLimitError, RateLimiter, Rule, Source,
+    Store, rate_limit,
 };
 
+use crate::log::Log;
 use crate::samples::{Samples, record};
 use crate::support::deny_cache::DenyCache;
 use crate::support::layer::forward;
-use crate::support::unique;
+use crate::support::{settled, unique};
 
 fn rule(name: &str, max: u64) -> Rule {
     Rule::named(unique(name), Limit::per_hour(max))
@@ -192,6 +194,81 @@ fn checks_that_the_store_does_not_answer_are_counted_by_the_answer_they_got() {
         &[("near_limit", "fallback", 1)],
     );
     assert!(Samples::now().sum("ratelimit_store_seconds_count", &[("result", "timed_out")]) >= 1.0);
+}
+
+/// A layer that charges, on a store that gives no permits.
+struct WithoutPermits {
+    store: FaultyStore<MemoryStore>,
+    capabilities: Capabilities,
+}
+
+impl Store for WithoutPermits {
+    fn inner(&self) -> Option<&dyn Store> {
+        Some(&self.store)
+    }
+
+    fn acquire<'a>(&'a self, request: Request<'a>) -> Answer<'a, Verdict> {
+        self.store.heal();
+        let answer = self.store.acquire(request);
+        self.store.fail();
+        answer
+    }
+
+    forward!(store: peek, reset);
+
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+}
+
+/// A call whose permit the policy decides is degraded, also where the store has charged its limits,
+/// before that or behind it.
+#[tokio::test]
+async fn a_permit_that_the_store_does_not_answer_for_is_degraded_beside_limits_that_it_does() {
+    record();
+    let all = Capabilities::all();
+    for (policy, source, word, capabilities) in [
+        (OnUnavailable::Local, Source::Fallback, "fallback", all),
+        (OnUnavailable::Allow, Source::Nobody, "nobody", all),
+        (
+            OnUnavailable::Local,
+            Source::Fallback,
+            "fallback",
+            Capabilities::none().with(Algorithm::SlidingWindow, &[Feature::Concurrent]),
+        ),
+    ] {
+        let store = FaultyStore::new(MemoryStore::new());
+        store.fail();
+        let limiter = RateLimiter::builder().store(WithoutPermits {
+            store: store.clone(),
+            capabilities,
+        });
+        let limiter = limiter.on_unavailable(policy).build().unwrap();
+        let rule = rule("charged", 100).with_concurrent(1);
+        let key = Key::global();
+        let (log, _listening) = Log::listen();
+        let permit = limiter.enter(&rule, &key).await.unwrap();
+        let decision = permit.decision();
+        assert!(decision.is_degraded() && !decision.is_in_flight_limit());
+        assert_eq!((decision.source(), decision.remaining()), (source, 99));
+        assert_eq!(log.count("degraded"), 1);
+        let labels = [("rule", rule.name()), ("source", word)];
+        let counted = Samples::now().sum("ratelimit_decisions_total", &labels);
+        assert_eq!(counted, 1.0);
+
+        let again = limiter.enter(&rule, &key).await;
+        assert_eq!(again.is_ok(), policy == OnUnavailable::Allow);
+        drop(again);
+        store.heal();
+        settled(&limiter).await;
+        if capabilities == all {
+            // The charge is the store's, and a second one stayed where the call ran.
+            assert!(limiter.refund(&rule, &key, decision).await.unwrap());
+            let charged = u64::from(policy == OnUnavailable::Allow);
+            let left = limiter.peek(&rule, &key).await.unwrap().remaining();
+            assert_eq!(left, 100 - charged);
+        }
+    }
 }
 
 /// The labels of the functions below: they have names of their own, because the attribute takes no

@@ -138,6 +138,26 @@ async fn a_key_twice_in_a_stack_is_blocked_where_there_is_room_for_one() {
     }
 }
 
+/// One key refuses, by both of its requests.
+#[tokio::test]
+async fn a_key_twice_in_a_stack_is_blocked_where_there_is_room_for_none() {
+    const TWO: [Limit; 1] = [Limit::per_hour(2)];
+    for place in places().await {
+        let twice = Request::new(place.keys[0].as_bytes(), place.algorithm, &TWO);
+        let twice = twice.with_growing_block(MINUTE, HOUR);
+        assert_eq!(place.stack(&[twice, twice]).await, [true, true]);
+        assert!(place.acquire(place.growing(1)).await.allowed);
+        // Two keys refuse.
+        let stack = [twice, place.growing(1), twice];
+        assert_eq!(place.stack(&stack).await, [false; 3]);
+        assert!(!place.peek(0).await.blocked, "{}", place.algorithm);
+        assert!(place.store.reset(place.request(1)).await.unwrap());
+        assert_eq!(place.stack(&stack).await, [false, true, false]);
+        assert!(place.peek(0).await.blocked, "{}", place.algorithm);
+        assert!(place.peek(1).await.allowed, "{}", place.algorithm);
+    }
+}
+
 #[tokio::test]
 async fn a_call_that_concurrent_refuses_is_no_offence() {
     for place in places().await {

@@ -1,9 +1,10 @@
 //! [`Charge`]: the charge of a call, until it is committed, released or refunded.
 //!
 //! The call does not wait for its charge to end. A store in memory ends it at once; for other
-//! stores a task does, on the runtime of the call, once the store serves. A limiter has at most
-//! 10,000 such tasks. Beyond that, or if the runtime has ended, a charge stays as it is, and counts
-//! until it expires.
+//! stores a task does, once the store serves: on the current runtime or, where there is none or it
+//! ends before it runs the task, on that of the call. A limiter has at most 10,000 such tasks that
+//! wait for servers that are away, and 10,000 others. Beyond that, or if both runtimes have ended, a
+//! charge stays as it is, and counts until it expires.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind};
@@ -11,7 +12,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::Instant;
 
 use super::part::Part;
@@ -25,6 +26,8 @@ use crate::store::{Answer, BuiltInStore as _, Feature, Health, Reserves, Store};
 
 /// The pauses between attempts to end a charge.
 const PAUSES: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
+
+const NO_ROOM: &str = "too many charges are being settled";
 
 /// The end of a reservation or a charge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -226,25 +229,22 @@ impl OpenCharge {
         }
         let failed = |why: &'static str| Some(StoreError::unavailable(why));
         // It may be dropped where there is no runtime.
-        let Some(runtime) = Handle::try_current().ok().or_else(|| self.runtime.clone()) else {
+        let of_call = self.runtime.take();
+        let Some(runtime) = Handle::try_current().ok().or_else(|| of_call.clone()) else {
             self.error = failed("there is no tokio runtime to settle it on");
             return;
         };
+        self.runtime = of_call.filter(|of_call| of_call.id() != runtime.id());
         let settlements = &self.part.engine.settlements;
         let room = self.room.take();
         self.room = room.or_else(|| settlements.try_room(1));
         if self.room.is_none() {
-            self.error = failed("too many charges are being settled");
+            self.error = failed(NO_ROOM);
             return;
         }
         self.error = failed("its tokio runtime has ended");
-        let open = settlements.begin();
-        let mut task = Box::pin(async move {
-            // The failure is reported before the settlement counts as ended.
-            let _open = open;
-            let mut charge = self;
-            charge.error = charge.complete_once_served(is_sent).await.err();
-        });
+        let charge = Some((settlements.begin(), self));
+        let mut task = Box::pin(Unbegun { charge, is_sent }.complete());
         // The runtime polls it again, and so sees what has woken it.
         let context = &mut Context::from_waker(Waker::noop());
         if !(asks_first && task.as_mut().poll(context).is_ready()) {
@@ -254,21 +254,27 @@ impl OpenCharge {
 
     /// Waits until the store serves, and completes the charge; `is_sent` if that may have been
     /// carried out. There is no timeout: the store answers, or its connection ends.
-    async fn complete_once_served(&self, is_sent: bool) -> Result<(), StoreError> {
-        let (mut pauses, mut is_sent_again) = (PAUSES, is_sent);
+    async fn complete_once_served(&mut self, is_sent: bool) -> Result<(), StoreError> {
+        let (mut pauses, mut is_sent_again, mut has_waited) = (PAUSES, is_sent, false);
         let check = self.part.check();
         let store = &self.part.engine.store;
         loop {
-            if store.health(&check.request) != Health::Up
-                // Only for the part of the store that has the key: another one may be away for long.
-                && let Err(error) = store.ready_for(Some(check.request)).await
-            {
-                // A replica may take over, and a setting be corrected.
-                if !self.counts() {
-                    return Err(error);
+            if store.health(&check.request) != Health::Up {
+                if !std::mem::replace(&mut has_waited, true) {
+                    self.room = self.part.engine.settlements.try_room_of_waiting();
+                    if self.room.is_none() {
+                        return Err(StoreError::unavailable(NO_ROOM));
+                    }
                 }
-                tokio::time::sleep(pauses.pause()).await;
-                continue;
+                // Only for the part of the store that has the key: another one may be away for long.
+                if let Err(error) = store.ready_for(Some(check.request)).await {
+                    // A replica may take over, and a setting be corrected.
+                    if !self.counts() {
+                        return Err(error);
+                    }
+                    tokio::time::sleep(pauses.pause()).await;
+                    continue;
+                }
             }
             let charges = self.completion.actual(check.request.cost());
             if !self.counts() && charges.is_none_or(|actual| actual == 0) {
@@ -331,6 +337,33 @@ impl OpenCharge {
             observe::cost_dropped(name, settled.dropped);
             settled.was_open
         })
+    }
+}
+
+/// A charge whose end no runtime has begun, and its settlement. If the runtime ends before, that of
+/// the call begins it.
+struct Unbegun {
+    charge: Option<(watch::Receiver<()>, Box<OpenCharge>)>,
+    is_sent: bool,
+}
+
+impl Unbegun {
+    async fn complete(mut self) {
+        // The failure is reported before the settlement counts as ended.
+        if let Some((_open, mut charge)) = self.charge.take() {
+            charge.error = charge.complete_once_served(self.is_sent).await.err();
+        }
+    }
+}
+
+impl Drop for Unbegun {
+    fn drop(&mut self) {
+        if let Some((open, mut charge)) = self.charge.take()
+            && let Some(runtime) = charge.runtime.take()
+        {
+            let (charge, is_sent) = (Some((open, charge)), self.is_sent);
+            runtime.spawn(Self { charge, is_sent }.complete());
+        }
     }
 }
 

@@ -67,18 +67,29 @@ impl Engine {
     pub(super) fn outage_source(&self, check: &Check<'_>, error: &StoreError) -> Option<Source> {
         let serves = match error.kind() {
             StoreErrorKind::Unavailable => false,
-            StoreErrorKind::TimedOut => {
-                let health = self.store.health(&check.request);
-                matches!(health, Health::Up | Health::Full)
-            }
+            StoreErrorKind::TimedOut => self.serves(check),
             // Filling a store must not switch limits off.
             StoreErrorKind::Full => true,
             StoreErrorKind::Misconfigured | StoreErrorKind::Unsupported => return None,
         };
-        match check.terms.on_unavailable.unwrap_or(self.on_unavailable) {
+        match self.policy(check) {
             OnUnavailable::Allow if !serves => Some(Source::Nobody),
             OnUnavailable::Allow | OnUnavailable::Local => Some(Source::Fallback),
             OnUnavailable::Deny => None,
         }
+    }
+
+    /// `true` if this check is admitted unchecked now, in an outage of its store.
+    pub(super) fn admits_unchecked(&self, check: &Check<'_>) -> bool {
+        self.policy(check) == OnUnavailable::Allow && !self.serves(check)
+    }
+
+    fn policy(&self, check: &Check<'_>) -> OnUnavailable {
+        check.terms.on_unavailable.unwrap_or(self.on_unavailable)
+    }
+
+    fn serves(&self, check: &Check<'_>) -> bool {
+        let health = self.store.health(&check.request);
+        matches!(health, Health::Up | Health::Full)
     }
 }

@@ -101,6 +101,8 @@ pub(super) struct OpenPermit {
     is_counted: bool,
     /// The number of permits that were free when this one was acquired.
     pub(super) left: u64,
+    /// The source that has decided.
+    pub(super) source: Source,
 }
 
 impl OpenPermit {
@@ -116,6 +118,7 @@ impl OpenPermit {
             id,
             is_counted: false,
             left: 0,
+            source: Source::Store,
         }
     }
 

@@ -75,7 +75,7 @@ async fn acquire_in_turn(stack: &Arc<[Part]>, first: usize) -> Attempted {
                     return Err(refused);
                 }
                 let turns = &inquiry.part.engine.turns;
-                turn = turns.join(inquiry.queue(), others(stack, inquiry.at));
+                turn = turns.join(inquiry.queue(), beside(stack, inquiry.at));
             }
             let comes_in_time = match &mut turn {
                 Some(turn) => turn.wait(retry_at, until, inquiry.permit.is_some()).await,
@@ -144,13 +144,15 @@ fn is_turn_of(turn: &Turn, inquiry: &Inquiry<'_>) -> bool {
 
 /// The refusal by another limit of the stack that lasts longer than the wait, so that the call
 /// would queue in vain: a caller whose own limit is used up must not fill the queue. Looking takes
-/// no longer than the call would wait.
+/// no longer than the call would wait. Where the queue has no room, no store is asked.
 async fn refused_beside(stack: &[Part], inquiry: &Inquiry<'_>, until: Instant) -> Option<Refused> {
     let others = stack.iter().enumerate().filter(|(_, part)| !part.shadow);
     let others = others.flat_map(Inquiry::of).filter(|other| {
         // A permit that is waited for is never asked for in vain.
         other.queue() != inquiry.queue() && (other.permit.is_none() || other.part.wait().is_zero())
     });
+    let turns = &inquiry.part.engine.turns;
+    let has_room = turns.has_room(inquiry.queue(), beside(stack, inquiry.at));
     let looks = others.map(|other| {
         let look = async move {
             let mut time = other.part.time(Instant::now());
@@ -159,7 +161,7 @@ async fn refused_beside(stack: &[Part], inquiry: &Inquiry<'_>, until: Instant) -
                 .filter(|known| known.is_in_flight_limit() == other.permit.is_some());
             let looked = match known {
                 // A look counts units that were taken ahead as used, an attempt gives them back.
-                None if other.part.check().request.prefetch_us == 0 => {
+                None if has_room && other.part.check().request.prefetch_us == 0 => {
                     other.look(other.cost(), time).await.ok()
                 }
                 known => known,
@@ -178,7 +180,7 @@ async fn refused_beside(stack: &[Part], inquiry: &Inquiry<'_>, until: Instant) -
 
 /// The keys of the other parts' limits, each with the number of such calls that its limits may
 /// admit while the stack waits: no more need to wait beside it.
-fn others(stack: &[Part], at: usize) -> impl Iterator<Item = (&[u8], u64)> {
+fn beside(stack: &[Part], at: usize) -> impl Iterator<Item = (&[u8], u64)> {
     let wait = stack.iter().map(Part::wait).max().unwrap_or_default();
     let others = stack.iter().enumerate();
     let others =

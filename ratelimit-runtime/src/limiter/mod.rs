@@ -356,8 +356,8 @@ impl RateLimiter {
     ///
     /// `Misconfigured` when one of the policies cannot be used, or needs a feature that the store
     /// lacks; when a policy that a check of this limiter has used is missing; or when one does not
-    /// go together with a rule that has used it, such as a block with a rule that waits. Then all
-    /// old policies stay in force.
+    /// go together with a rule that has used it, such as a block with a rule that waits, unless the
+    /// rule did not work before either. Then all old policies stay in force.
     pub fn set_policies(
         &self,
         policies: impl IntoIterator<Item = (impl Into<String>, Policy)>,

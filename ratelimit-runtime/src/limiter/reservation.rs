@@ -13,9 +13,10 @@ use crate::rule::Limit;
 ///
 /// It ends by [`commit`](Self::commit) or [`release`](Self::release), which return at once.
 /// Dropping it commits the estimate, because a cancelled call is not free. A store in memory
-/// settles at once; for any other store a task of the current tokio runtime does, and tries again
-/// after an outage, where that cannot charge twice. A settlement that fails is logged
-/// (`unsettled`), and the estimate stays charged until it expires.
+/// settles at once; for any other store a task of the current tokio runtime does, or of the
+/// reservation's if the current one ends before it runs the task. It tries again after an outage,
+/// where that cannot charge twice. A settlement that fails is logged (`unsettled`), and the
+/// estimate stays charged until it expires.
 #[must_use = "dropping it commits the estimate"]
 pub struct Reservation {
     first: Decision,

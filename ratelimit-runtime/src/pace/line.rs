@@ -8,6 +8,11 @@
 //! the scheduler's queues. The pacer, a task of the runtime, lets a few at a time continue, however
 //! long the line is.
 //!
+//! A caller that blocks its thread until it is woken, as in a `block_on` of another crate inside a
+//! task, would wait in vain for a runtime that this thread drives: only a task of tokio waits for
+//! it. Any other caller is woken at once, and one that polls once, with a waker that wakes nobody,
+//! gives way to none.
+//!
 //! *Measured* with 10,000 such callers on two threads, by how late a sleep of 2 ms ended on their
 //! runtime, compared with a flood without the deny cache: in the 90th percentile no later, in the
 //! 99th 0.2 to 2 times as late. Where tasks only yielded, the 99th was a second, 6 times as late,
@@ -17,14 +22,16 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::ptr;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 use tokio::runtime::{Handle, Id};
-use tokio::task::yield_now;
+use tokio::task::{LocalSet, yield_now};
 
 /// The number of refusals for which the clock is read once. With 4, a lone caller was refused 0.95
 /// times as often.
@@ -100,6 +107,10 @@ pub(crate) fn has_kept_thread() -> bool {
 #[cold]
 pub(crate) fn poll_slice(cx: &mut Context<'_>) -> Poll<()> {
     let (now, task) = (Instant::now(), cx.waker().data().addr());
+    if task == 0 {
+        // A waker without data, as in `now_or_never`, wakes nobody.
+        return Poll::Ready(());
+    }
     let (since, last) = LAST.get().unwrap_or_else(|| {
         LAST.set(Some((now, task)));
         (now, task)
@@ -111,7 +122,7 @@ pub(crate) fn poll_slice(cx: &mut Context<'_>) -> Poll<()> {
     let line = LINE.take();
     let is_alone = line.as_ref().is_none_or(|line| line.lock().is_empty());
     let is_among_others = !is_alone || last != task;
-    let is_paced = is_among_others && drives_runtime();
+    let is_paced = is_among_others && is_of_tokio(cx.waker()) && drives_runtime();
     if is_alone && kept < LONE_SLICE && (is_paced || !is_among_others) {
         LINE.set(line);
         return Poll::Ready(());
@@ -125,9 +136,34 @@ pub(crate) fn poll_slice(cx: &mut Context<'_>) -> Poll<()> {
         // No other task is refused here, or no pacer may run: going behind ready tasks is enough.
         _ => {
             LINE.set(line);
-            pin!(yield_now()).poll(cx)
+            if is_of_tokio(cx.waker()) {
+                return pin!(yield_now()).poll(cx);
+            }
+            cx.waker().wake_by_ref();
+            Poll::Pending
         }
     }
+}
+
+/// `true` if a task of tokio is polled with this waker, and returns to the scheduler when it is
+/// pending.
+fn is_of_tokio(waker: &Waker) -> bool {
+    /// The address of the functions that all tasks' wakers share; `None` if they are unknown.
+    static OF_TOKIO: LazyLock<Option<usize>> = LazyLock::new(|| {
+        let (address, tasks) = (Rc::new(Cell::new(None)), LocalSet::new());
+        let found = Rc::clone(&address);
+        tasks.spawn_local(poll_fn(move |cx| {
+            found.set(Some(functions_of(cx.waker())));
+            Poll::Ready(())
+        }));
+        let _ = pin!(tasks).poll(&mut Context::from_waker(Waker::noop()));
+        address.get()
+    });
+    *OF_TOKIO == Some(functions_of(waker))
+}
+
+fn functions_of(waker: &Waker) -> usize {
+    ptr::from_ref(waker.vtable()).addr()
 }
 
 /// `true` if this thread drives a runtime, so that a pacer has its turns. Elsewhere, as in

@@ -135,6 +135,38 @@ async fn a_policy_that_blocks_is_not_used_by_a_rule_that_waits() {
     );
 }
 
+/// Its calls fail before as after: it must not keep the others' policies from changing.
+#[tokio::test]
+async fn a_rule_that_its_policy_never_fitted_refuses_no_new_set() {
+    let waiting = Rule::new("waiting", Limit::per_minute(1))
+        .with_wait(MINUTE)
+        .with_policy("plan");
+    let login = Rule::new("login", Limit::per_minute(1)).with_policy("login");
+    let blocks = Policy::new(Limit::per_minute(2)).with_block(MINUTE);
+    for limiter in everywhere(&FakeClock::new()) {
+        let set = |plan: &Policy, max| {
+            let login = Policy::new(Limit::per_minute(max));
+            limiter.set_policies([("plan", plan.clone()), ("login", login)])
+        };
+        set(&blocks, 3).unwrap();
+        let _ = misconfigured(limiter.acquire(&waiting, &alice()).await);
+        set(&blocks, 5).unwrap();
+        assert_eq!(limiter.acquire(&login, &alice()).await.unwrap().limit(), 5);
+        // As wrong as before.
+        set(&blocks.clone().with_block(MINUTE * 2), 6).unwrap();
+        let _ = misconfigured(limiter.acquire(&waiting, &alice()).await);
+        // From now on it works, which a new set must not end.
+        set(&Policy::new(Limit::per_minute(2)), 7).unwrap();
+        assert!(limiter.acquire(&waiting, &alice()).await.is_ok());
+        let error = misconfigured(set(&blocks, 8));
+        says(
+            &error,
+            "the policy `plan`: a call either waits or is blocked",
+        );
+        assert_eq!(limiter.acquire(&login, &alice()).await.unwrap().limit(), 7);
+    }
+}
+
 /// A service that asks at its start does not meet a misspelt name at its first request.
 #[tokio::test]
 async fn a_policy_that_does_not_go_with_what_a_rule_takes_ahead_is_not_used() {

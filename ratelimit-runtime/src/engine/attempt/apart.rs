@@ -109,7 +109,7 @@ pub(super) async fn step<'a>(
 ///
 /// # Errors
 ///
-/// The refusal that lasts longest. If it is the only one, and by limits, their block is set.
+/// The refusal that lasts longest. If only limits on one key refuse, their block is set.
 async fn look<'a>(
     parts: &[At<'a>],
     time: Time,
@@ -132,13 +132,17 @@ async fn look<'a>(
     let now = Instant::now();
     let (mut admitting, mut failed) = (StepParts::new(), Vec::new());
     let (mut refusals, mut refusing, mut is_known) = (Vec::new(), None, true);
-    for ((Inquiry { at, part, permit }, cost), (looked, took)) in inquiries.into_iter().zip(looked)
-    {
+    let mut is_one_key = true;
+    for ((inquiry, cost), (looked, took)) in inquiries.into_iter().zip(looked) {
+        let Inquiry { at, part, permit } = inquiry;
         is_known &= looked.is_ok();
         match looked {
             Ok(refusal) if !refusal.is_allowed() => {
                 refusals.push((at, refusal));
-                refusing = Some((part, cost));
+                let key = (part.engine.id, inquiry.key());
+                // Of a key that stands twice, the last part asks for all.
+                let before = refusing.replace((part, cost, key));
+                is_one_key &= before.is_none_or(|(.., before)| before == key);
             }
             // A permit is asked for in any case, and decided then.
             _ if permit.is_some() => {}
@@ -147,7 +151,8 @@ async fn look<'a>(
             Err(error) => failed.push((at, part, error)),
         }
     }
-    if let ([(by, refusal)], Some((part, cost))) = (&*refusals, refusing)
+    if let (Some((by, refusal)), Some((part, cost, _))) = (refusals.last(), refusing)
+        && is_one_key
         && is_known
         && !refusal.is_blocked()
         && !refusal.is_in_flight_limit()
@@ -251,7 +256,7 @@ async fn acquire_permits<'a>(
 ) -> Result<(), Refused> {
     for &(at, part) in parts.iter().filter(|(_, part)| part.permit.is_some()) {
         if time.is_over() {
-            held.permit_in_outage((at, part), &time.out())?;
+            held.permit_in_outage((at, part), &time.out(), false)?;
         } else {
             together::step(held, StepParts::new(), Some((at, part)), time).await?;
         }

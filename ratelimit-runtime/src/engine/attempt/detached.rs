@@ -15,7 +15,7 @@ use tracing::Instrument as _;
 use tracing::instrument::WithSubscriber as _;
 
 use super::held::Held;
-use super::{Attempted, attempt, steps, together};
+use super::{Admission, Attempted, attempt, steps, together};
 use crate::engine::outage::Refused;
 use crate::engine::part::Part;
 use crate::engine::state::Turn;
@@ -31,14 +31,14 @@ pub(in crate::engine) async fn run(
         return (attempt(&mut Held::new(stack), stack).await, None);
     }
     let (tell, told) = oneshot::channel();
-    let stack = Arc::clone(stack);
+    let parts = Arc::clone(stack);
     let mut work = Box::pin(async move {
-        let _open: Vec<_> = stack
+        let _open: Vec<_> = parts
             .iter()
             .map(|part| part.engine.settlements.begin())
             .collect();
-        let mut held = Held::new(&stack);
-        let outcome = attempt(&mut held, &stack).await;
+        let mut held = Held::new(&parts);
+        let outcome = attempt(&mut held, &parts).await;
         // A caller that is gone takes nothing: all of it is dropped here.
         let _ = tell.send((outcome, turn));
         all(held.late).await;
@@ -57,5 +57,16 @@ pub(in crate::engine) async fn run(
     }
     // A thread that no runtime drives may wait for one that has ended.
     let error = StoreError::unavailable("its tokio runtime has ended");
-    (Err(Refused::by(0)(error)), None)
+    let deciding = stack.iter().position(|part| !part.shadow);
+    let outcome = deciding.map_or_else(
+        // In shadow mode the error is noted, and refuses nothing.
+        || {
+            Ok(stack
+                .iter()
+                .map(|_| Admission::of(Err(error.clone().into())))
+                .collect())
+        },
+        |by| Err(Refused::by(by)(error.clone())),
+    );
+    (outcome, None)
 }

@@ -121,9 +121,9 @@ impl<'a> Held<'a> {
     }
 
     /// Keeps the counted permit of a part. If the part has limits, their decision is recorded, and
-    /// not the `decision` on the permit.
+    /// of the `decision` on the permit only its source, once [confirmed](Self::confirm).
     pub(super) fn hold(&mut self, (at, part): At<'_>, mut permit: OpenPermit, decision: Decision) {
-        permit.left = decision.remaining;
+        (permit.left, permit.source) = (decision.remaining, decision.source);
         if let Some(admission) = self.of(at) {
             admission.permit = Some(permit);
             if !part.is_limited() {
@@ -139,6 +139,9 @@ impl<'a> Held<'a> {
             if let Some(admission) = self.of(at) {
                 let charge = admission.charge.take();
                 admission.charge = charge.and_then(|charge| charge.admitted(part.reserves()));
+                if let (Ok(decision), Some(permit)) = (&mut admission.decided, &admission.permit) {
+                    *decision = decision.permitted_by(permit.source);
+                }
             }
         }
     }
@@ -186,17 +189,18 @@ impl<'a> Held<'a> {
     }
 
     /// Decides the permit of a part whose store gave no answer: the count of this process goes on.
-    /// The outage is logged here only if the part has no limits.
+    /// If the limits of the part got the same error, they log it.
     pub(super) fn permit_in_outage(
         &mut self,
         (at, part): At<'_>,
         error: &StoreError,
+        with_limits: bool,
     ) -> Result<(), Refused> {
         let (engine, Some(permit)) = (&part.engine, &part.permit) else {
             return Ok(());
         };
         let source = engine.outage_source(&part.check(), error);
-        if !part.is_limited() {
+        if !with_limits {
             observe::no_answer(part.bound.name, source, error);
         }
         let source = source.ok_or_else(|| Refused::by(at)(error.clone()))?;

@@ -134,5 +134,6 @@ pub(super) fn known_refusal(part: &Part, is_lone: bool, ahead: u64) -> Option<De
         }
     }
     let full = permit.filter(|permit| engine.permits.count(&permit.key) + ahead >= permit.max)?;
-    Some(full.refused(Source::DenyCache))
+    // The count refuses nobody whom an outage admits.
+    (!engine.admits_unchecked(&check)).then(|| full.refused(Source::DenyCache))
 }

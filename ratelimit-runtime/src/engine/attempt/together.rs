@@ -35,20 +35,29 @@ pub(super) async fn step<'a>(
     permitted: Option<At<'a>>,
     time: Time,
 ) -> Result<(), Refused> {
-    let Some((_, Part { engine, .. })) = limited.first().copied().or(permitted) else {
+    let Some((_, Part { engine, shadow, .. })) = limited.first().copied().or(permitted) else {
         return Ok(());
     };
+    // A part in shadow mode comes after the others, which may have taken all the time.
+    let is_late = *shadow && time.is_over();
     let requests = limited.iter().map(|(_, part)| part.check().request);
     let requests: Vec<Request<'_>> = requests.map(|request| time.of(request)).collect();
     let permit = permitted.and_then(|(_, part)| part.permit.as_ref());
-    let open = permit.map(|permit| OpenPermit::new(engine, permit, Some(PermitId::next())));
-    let verdict = match ask(engine, open.as_ref(), &requests, time).await {
+    let asked = permit.filter(|_| !is_late);
+    let open = asked.map(|permit| OpenPermit::new(engine, permit, Some(PermitId::next())));
+    let answered = if is_late {
+        Err(time.out())
+    } else {
+        ask(engine, open.as_ref(), &requests, time).await
+    };
+    let verdict = match answered {
         Ok(verdict) => verdict,
         // This process goes on counting its own calls.
         Err(error) => {
             drop(open);
             if let Some((at, part)) = permitted {
-                held.permit_in_outage((at, part), &error)?;
+                let with_limits = limited.iter().any(|(limited, _)| *limited == at);
+                held.permit_in_outage((at, part), &error, with_limits)?;
             }
             let failed = limited.into_iter();
             let failed = failed.map(|(at, part)| (at, part, error.clone()));

@@ -45,7 +45,8 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// If a policy in use or required is missing, or does not go together with a rule that uses it.
+    /// If a policy in use or required is missing, or does not go together with a rule that uses it,
+    /// unless the rule's calls fail already under the policy in force.
     pub(crate) fn replace(&self, policies: Policies) -> Result<(), String> {
         let mut rules = self.write();
         let used = rules.under_policies().map(|(name, _)| name);
@@ -64,8 +65,12 @@ impl Registry {
             ));
         }
         let mistakes = rules.under_policies();
-        let mistakes =
-            mistakes.filter_map(|(name, bound)| bound.mistake_under(name, policies.get(name)?));
+        let mistakes = mistakes.filter_map(|(name, bound)| {
+            let mut in_force = rules.policies.get(name).into_iter();
+            // A rule that never worked must not keep all policies from changing.
+            let fails = in_force.any(|policy| bound.mistake_under(name, policy).is_some());
+            bound.mistake_under(name, policies.get(name).filter(|_| !fails)?)
+        });
         if let Some(mistake) = mistakes.min() {
             return Err(mistake);
         }

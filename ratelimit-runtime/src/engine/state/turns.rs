@@ -109,6 +109,16 @@ impl Turns {
         first.map(|first| first.retry_at)
     }
 
+    /// `true` if [`join`](Self::join) would find room.
+    pub(in crate::engine) fn has_room<'k>(
+        self: &Arc<Self>,
+        key: QueueKey<'_>,
+        others: impl Iterator<Item = (&'k [u8], u64)>,
+    ) -> bool {
+        let waiting = self.waiting();
+        waiting == 0 || self.lock().room(&key.owned(), others, waiting).is_some()
+    }
+
     /// Joins the end of a key's queue. `None` if it is full, or if as many of its callers as the
     /// number given with one of `others` have that key in their stacks too.
     pub(in crate::engine) fn join<'k>(
@@ -118,18 +128,7 @@ impl Turns {
     ) -> Option<Turn> {
         let key = key.owned();
         let mut queues = self.lock();
-        let queue = queues.by_key.get(&key);
-        let of_key = queue.map_or(0, |queue| queue.waiters.len());
-        let is_full = self.waiting() >= MAX_OF_LIMITER;
-        if of_key >= MAX_OF_KEY || (is_full && of_key >= FIRST_OF_KEY) {
-            return None;
-        }
-        let others = others.map(|(other, most)| {
-            let hash = queues.by_key.hasher().hash_one(other);
-            let of_other = queue.and_then(|queue| queue.beside.get(&hash));
-            (of_other.copied().unwrap_or(0) < most).then_some(hash)
-        });
-        let others = others.collect::<Option<Arc<[u64]>>>()?;
+        let others = queues.room(&key, others, self.waiting())?;
         let comes = Arc::new(Notify::new());
         let number = queues.join(&key, &comes, &others);
         Some(Turn {
@@ -166,6 +165,27 @@ impl Turns {
 }
 
 impl Queues {
+    /// The hashes of the `others`, if the queue of `key` has room for a caller with those, while so
+    /// many are `waiting` for all keys.
+    fn room<'k>(
+        &self,
+        key: &[u8],
+        others: impl Iterator<Item = (&'k [u8], u64)>,
+        waiting: usize,
+    ) -> Option<Arc<[u64]>> {
+        let queue = self.by_key.get(key);
+        let of_key = queue.map_or(0, |queue| queue.waiters.len());
+        if of_key >= MAX_OF_KEY || (waiting >= MAX_OF_LIMITER && of_key >= FIRST_OF_KEY) {
+            return None;
+        }
+        let others = others.map(|(other, most)| {
+            let hash = self.by_key.hasher().hash_one(other);
+            let of_other = queue.and_then(|queue| queue.beside.get(&hash));
+            (of_other.copied().unwrap_or(0) < most).then_some(hash)
+        });
+        others.collect()
+    }
+
     /// Adds a caller at the end of the queue of a key, and returns its number.
     fn join(&mut self, key: &[u8], comes: &Arc<Notify>, others: &Arc<[u64]>) -> u64 {
         let number = self.next;

@@ -56,11 +56,11 @@ pub(super) fn decide(
         .map(|part| shard_of(shards, part).peek(&part.with_ahead(), part.hash, now));
     let mut verdicts: Vec<Verdict> = looked_at.collect();
     let each = parts.iter().zip(&mut verdicts);
-    let mut refusing = each.filter(|(_, verdict)| !verdict.allowed);
+    let mut refusing = each.filter(|(_, verdict)| !verdict.allowed).rev();
     if let Some((part, verdict)) = refusing.next() {
-        // Only a part that alone refuses sets its block: else callers whose own limit refuses could
-        // block the keys of others.
-        if refusing.next().is_none() {
+        // Only a key that alone refuses is blocked: else callers whose own limit refuses could
+        // block the keys of others. Of a key that stands twice, the last part asks for all.
+        if refusing.all(|(other, _)| other.key() == part.key()) {
             *verdict = shard_of(shards, part).offend(&part.with_ahead(), part.hash, now);
         }
         return verdicts;

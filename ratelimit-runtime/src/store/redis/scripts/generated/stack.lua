@@ -1708,18 +1708,19 @@ end
 
 -- The last question is charged where all others admit, and looks for itself, unless its key stands
 -- here twice.
-local refusing, offender, looked = 0, nil, 0
+local refusing, offender, looked = {}, nil, 0
 for i = 1, last do
   ahead[i] = sums[KEYS[i]]
   if i < last or ahead[i] then
     local admits, _, _, blocks = ask(i, 'peek')
     looked = i
     if not admits then
-      refusing, offender = refusing + 1, blocks and i
+      refusing[KEYS[i]], offender = true, blocks and i
     end
   end
 end
-local all = refusing == 0
+local refused = next(refusing)
+local all = not refused
 if all then
   local operations, tickets, from = {}, {}, looked == last and 1 or 0
   for turn = from, looked do
@@ -1743,9 +1744,9 @@ if all then
   end
 else
   local admits = looked == last or ask(last, 'peek')
-  -- But for one alone the call would have run: that sets its block. Of several that refuse none does,
+  -- But for one key alone the call would have run: that is blocked. Of several that refuse none is,
   -- so that nobody blocks another's key by calls that his own limit refuses.
-  if admits and refusing == 1 and offender then
+  if admits and offender and not next(refusing, refused) then
     ask(offender, 'offend')
   end
 end
