@@ -295,7 +295,8 @@ impl Known {
         units > 0 && !refusal.blocked && refusal.remaining + units >= request.cost()
     }
 
-    /// Gives back the units of these grants, and waits until the server has answered.
+    /// Gives back the units of these grants, and waits until the server has answered to those of
+    /// this runtime.
     pub(crate) async fn gave_back(&self, held: &[Arc<Grant>]) {
         self.give_back(held);
         for grant in held {
