@@ -121,7 +121,7 @@ impl RedisStore {
                 return Ok(admission);
             }
         }
-        let lookup = match self.known.look_up(&request, is_away) {
+        let mut lookup = match self.known.look_up(&request, is_away) {
             Ok(refusal) => return Ok(refusal),
             Err(lookup) => lookup,
         };
@@ -146,9 +146,13 @@ impl RedisStore {
             }
             let is_refused_for = self.known.is_refused_for(&mut held, &request, &verdict);
             if is_refused_for && has_time(asked, request.timeout_at()) {
-                self.known.gave_back(&held).await;
-                // Without another answer, it was refused.
-                verdict = acquire().await.map_or(verdict, |again| again.verdict());
+                let again = async {
+                    self.known.gave_back(&held).await;
+                    // What was given back has voided the look-up.
+                    let lookup = self.known.lookup(&request);
+                    Some((lookup, acquire().await.ok()?.verdict()))
+                };
+                (lookup, verdict) = again.await.unwrap_or((lookup, verdict));
             }
         }
         Ok(self.known.note_decision(&request, lookup, verdict))
@@ -308,7 +312,7 @@ impl BuiltInStore for RedisStore {
         requests: &'a [Request<'a>],
     ) -> Answer<'a, PermitVerdict> {
         Answer::later(async move {
-            let lookups = self.known.lookups(requests);
+            let mut lookups = self.known.lookups(requests);
             let ahead = requests.iter().any(|part| part.prefetch_us > 0);
             let held = requests.iter().filter(|_| ahead);
             let mut held: Vec<_> = held.map(|part| self.known.held(part.key())).collect();
@@ -325,9 +329,13 @@ impl BuiltInStore for RedisStore {
             }
             let until = requests.iter().filter_map(Request::timeout_at).min();
             if is_refused_for && has_time(asked, until) {
-                self.known.gave_back(&held.concat()).await;
-                let again = self.ask_all(permit.as_ref(), requests).await;
-                verdict = again.unwrap_or(verdict);
+                let again = async {
+                    self.known.gave_back(&held.concat()).await;
+                    let lookups = self.known.lookups(requests);
+                    let verdict = self.ask_all(permit.as_ref(), requests).await.ok()?;
+                    Some((lookups, verdict))
+                };
+                (lookups, verdict) = again.await.unwrap_or((lookups, verdict));
             }
             self.known
                 .note_stack(requests, lookups, &verdict.verdicts, verdict.is_acquired());
