@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use ratelimit_runtime::__private::{BuiltInStore as _, PermitRequest};
 use ratelimit_runtime::store::Request;
-use ratelimit_runtime::{Algorithm, Key, RateLimitError, RateLimiter, RedisStore, Rule, Store};
+use ratelimit_runtime::{
+    Algorithm, Key, Limit, RateLimitError, RateLimiter, RedisStore, Rule, Store,
+};
 use tokio::runtime::Builder;
 
 use super::{MAX, limits, spend, spend_by, store, used};
@@ -190,5 +192,45 @@ fn what_another_runtime_gives_back_voids_the_refusals_known_until_then() {
         other.block_on(store.settled()).unwrap();
         let admitted = one.block_on(store.acquire(heavy)).unwrap();
         assert!(admitted.allowed, "{algorithm}: {admitted:?}");
+    }
+}
+
+/// The server has refused before it stalled.
+#[tokio::test]
+async fn a_refusal_stands_where_giving_back_takes_too_long() {
+    let proxy = Proxy::start(shared().port()).await;
+    let builder = RateLimiter::builder().store(RedisStore::new(&proxy.url()).unwrap());
+    let timeout = Duration::from_millis(300);
+    let limiter = builder.timeout(timeout).build().unwrap();
+    limiter.ready().await.unwrap();
+    for (algorithm, operation) in [
+        (Algorithm::TokenBucket, "return"),
+        (Algorithm::SlidingWindow, "refund"),
+    ] {
+        for is_stack in [false, true] {
+            let (name, key) = (unique("stalled"), Key::global());
+            let rule = |max| {
+                let limit = Limit::new(max, limits()[0].window());
+                let rule = Rule::named(name.clone(), limit).with_algorithm(algorithm);
+                rule.with_prefetch(Duration::from_secs(10))
+            };
+            let calls = spend_by(&limiter, &rule(MAX), &key).await;
+            // With another `max`, so that it ends no lease before it is refused.
+            let heavy = rule(MAX - 1).with_cost(MAX - calls - 3);
+            let other = Rule::named(unique("beside"), limits()[0]);
+            proxy.hold(Some((operation, 2 * timeout)));
+            let called = if is_stack {
+                let stack = [(&heavy, &key), (&other, &key)];
+                limiter.acquire_all(stack).await.map(drop)
+            } else {
+                limiter.acquire(&heavy, &key).await.map(drop)
+            };
+            proxy.hold(None);
+            limiter.settled_within(10 * timeout).await.unwrap();
+            assert!(
+                matches!(called, Err(RateLimitError::Exceeded(_))),
+                "{algorithm}, in a stack: {is_stack}: {called:?}"
+            );
+        }
     }
 }
