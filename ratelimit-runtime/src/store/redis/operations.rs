@@ -121,7 +121,7 @@ impl RedisStore {
                 return Ok(admission);
             }
         }
-        let mut lookup = match self.known.look_up(&request, is_away) {
+        let lookup = match self.known.look_up(&request, is_away) {
             Ok(refusal) => return Ok(refusal),
             Err(lookup) => lookup,
         };
@@ -150,11 +150,9 @@ impl RedisStore {
             if is_refused_for && has_time(asked, until) {
                 let again = in_time(until, async {
                     self.known.gave_back(&held).await;
-                    // What was given back has voided the look-up.
-                    let lookup = self.known.lookup(&request);
-                    Some((lookup, acquire().await.ok()?.verdict()))
+                    acquire().await.ok()
                 });
-                (lookup, verdict) = again.await.unwrap_or((lookup, verdict));
+                verdict = again.await.map_or(verdict, |again| again.verdict());
             }
         }
         Ok(self.known.note_decision(&request, lookup, verdict))
@@ -325,7 +323,7 @@ impl BuiltInStore for RedisStore {
         requests: &'a [Request<'a>],
     ) -> Answer<'a, PermitVerdict> {
         Answer::later(async move {
-            let mut lookups = self.known.lookups(requests);
+            let lookups = self.known.lookups(requests);
             let ahead = requests.iter().any(|part| part.prefetch_us > 0);
             let held = requests.iter().filter(|_| ahead);
             let mut held: Vec<_> = held.map(|part| self.known.held(part.key())).collect();
@@ -344,11 +342,9 @@ impl BuiltInStore for RedisStore {
             if is_refused_for && has_time(asked, until) {
                 let again = in_time(until, async {
                     self.known.gave_back(&held.concat()).await;
-                    let lookups = self.known.lookups(requests);
-                    let verdict = self.ask_all(permit.as_ref(), requests).await.ok()?;
-                    Some((lookups, verdict))
+                    self.ask_all(permit.as_ref(), requests).await.ok()
                 });
-                (lookups, verdict) = again.await.unwrap_or((lookups, verdict));
+                verdict = again.await.unwrap_or(verdict);
             }
             self.known
                 .note_stack(requests, lookups, &verdict.verdicts, verdict.is_acquired());
