@@ -248,6 +248,23 @@ async fn a_key_takes_as_many_bytes_as_the_guide_says() {
             );
         }
     }
+    for algorithm in [Algorithm::TokenBucket, Algorithm::LeakyBucket] {
+        for count in [1, 2] {
+            let (ahead, open) = (unique("ahead"), unique("open"));
+            let request = |key| Request::new(key, algorithm, &limits[..count]);
+            let busy = request(ahead.as_bytes()).with_prefetch(Duration::from_secs(1));
+            while !store.acquire(busy).await.unwrap().cached {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            let open_call = request(open.as_bytes()).reserving_estimate();
+            let _ = store.acquire(open_call).await.unwrap();
+            let bytes = 16 + 8 * count;
+            for (key, more) in [(ahead, 40), (open, 24 + 56 * count)] {
+                let stored = server.cli(&["STRLEN", &key]);
+                assert_eq!(stored, (bytes + more).to_string(), "{algorithm}: {key}");
+            }
+        }
+    }
     // A sorted set is a list up to 128 entries, beyond that a table beside a skip list.
     // Unless all entries are counted, five stand for all.
     let usage = |key: &str| {

@@ -213,7 +213,8 @@ impl Proxy {
         (now.by_reply, now.unanswered) = (true, command);
     }
 
-    /// What clients send together with this command takes so much longer from now on.
+    /// What clients send together with this command, or operation of a script, takes so much longer
+    /// from now on.
     pub(crate) fn hold(&self, held: Option<(&'static str, Duration)>) {
         self.weather.now().held = held;
     }
@@ -277,8 +278,8 @@ async fn carry(mut from: OwnedReadHalf, to: OwnedWriteHalf, line: Arc<Line>, to_
         };
         let mut bytes = chunk.get(..came).unwrap().to_vec();
         let has = |command: &str| {
-            let mut words = bytes.split(|byte| *byte == b'\n');
-            !to_client && words.any(|word| word.trim_ascii() == command.as_bytes())
+            let mut words = bytes.windows(command.len());
+            !to_client && words.any(|word| word == command.as_bytes())
         };
         let (is_lost, delay) = {
             let now = weather.now();

@@ -78,6 +78,30 @@ async fn callers_do_not_wait_for_units_that_a_sleeping_runtime_has_asked_for() {
     asleep.shutdown_background();
 }
 
+/// It gives nothing back either; its units are spent no more.
+#[tokio::test]
+async fn settled_does_not_wait_for_units_of_a_sleeping_runtime() {
+    for &algorithm in Algorithm::ALL {
+        let (store, key, limits) = (store(shared()).await, unique("asleep"), limits());
+        let request = Request::new(key.as_bytes(), algorithm, &limits);
+        let request = request.with_prefetch(Duration::from_secs(10));
+        let asleep = std::thread::scope(|scope| {
+            let spends = || {
+                let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+                runtime.block_on(store.ready()).unwrap();
+                let _ = runtime.block_on(spend(&store, request));
+                runtime
+            };
+            scope.spawn(spends).join().unwrap()
+        });
+        assert!(store.acquire(request).await.unwrap().cached, "{algorithm}");
+        let settled = timeout(PATIENCE, store.settled()).await;
+        assert!(settled.is_ok(), "{algorithm}");
+        assert!(!store.acquire(request).await.unwrap().cached, "{algorithm}");
+        asleep.shutdown_background();
+    }
+}
+
 /// Of one that refuses writes, all calls are answered without it.
 #[tokio::test]
 async fn a_server_that_does_not_serve_is_not_asked_for_units() {

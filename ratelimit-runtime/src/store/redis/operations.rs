@@ -125,6 +125,7 @@ impl RedisStore {
             Ok(refusal) => return Ok(refusal),
             Err(lookup) => lookup,
         };
+        let until = request.timeout_at();
         let acquire = || self.carry_out(Operation::Acquire, request);
         let (mut held, asked) = (self.known.held(request.key()), Instant::now());
         // The lease of units that take longer to come is over when they do.
@@ -141,14 +142,17 @@ impl RedisStore {
         if !verdict.allowed && !verdict.blocked {
             // Units may have come meanwhile, or be of a grant behind one that was too small.
             let may_wait = || self.may_wait(&request, 1);
-            if let Some(admission) = self.known.spend_in_turn(&request, may_wait).await {
+            let spent = in_time(until, self.known.spend_in_turn(&request, may_wait)).await;
+            if let Some(admission) = spent {
                 return Ok(admission);
             }
             let is_refused_for = self.known.is_refused_for(&mut held, &request, &verdict);
-            if is_refused_for && has_time(asked, request.timeout_at()) {
-                self.known.gave_back(&held).await;
-                // Without another answer, it was refused.
-                verdict = acquire().await.map_or(verdict, |again| again.verdict());
+            if is_refused_for && has_time(asked, until) {
+                let again = in_time(until, async {
+                    self.known.gave_back(&held).await;
+                    acquire().await.ok()
+                });
+                verdict = again.await.map_or(verdict, |again| again.verdict());
             }
         }
         Ok(self.known.note_decision(&request, lookup, verdict))
@@ -287,6 +291,17 @@ fn has_time(asked: Instant, until: Option<Instant>) -> bool {
     until.is_none_or(|until| Instant::now() + 3 * asked.elapsed() <= until)
 }
 
+/// What a second try comes to. A caller whose time ends before it does was refused, and is told so:
+/// earlier than the timer of its timeout, which goes off up to a millisecond late.
+async fn in_time<T>(until: Option<Instant>, second: impl Future<Output = Option<T>>) -> Option<T> {
+    let Some(until) = until else {
+        return second.await;
+    };
+    let before = until.checked_sub(Duration::from_millis(1));
+    let ended = pace::timeout_at(before.unwrap_or(until).into(), second);
+    ended.await.ok().flatten()
+}
+
 /// The most keys that one script decides together, which names each by a byte, from 1.
 const MAX_KEYS_OF_STACK: usize = 254;
 
@@ -325,9 +340,11 @@ impl BuiltInStore for RedisStore {
             }
             let until = requests.iter().filter_map(Request::timeout_at).min();
             if is_refused_for && has_time(asked, until) {
-                self.known.gave_back(&held.concat()).await;
-                let again = self.ask_all(permit.as_ref(), requests).await;
-                verdict = again.unwrap_or(verdict);
+                let again = in_time(until, async {
+                    self.known.gave_back(&held.concat()).await;
+                    self.ask_all(permit.as_ref(), requests).await.ok()
+                });
+                verdict = again.await.unwrap_or(verdict);
             }
             self.known
                 .note_stack(requests, lookups, &verdict.verdicts, verdict.is_acquired());

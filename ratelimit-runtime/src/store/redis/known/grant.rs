@@ -122,9 +122,11 @@ impl Grant {
     }
 
     /// Waits until the task has ended: the server has answered to the units given back, or will
-    /// not.
+    /// not. It does not wait for a task of another runtime, which may be asleep.
     pub(crate) async fn given_back(&self) {
-        self.open.closed().await;
+        if self.runtime == current() {
+            self.open.closed().await;
+        }
     }
 
     /// Spends `units`, if as many are left and the lease is not over.

@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 use super::grant::Grant;
 use super::moment::Moment;
 use super::recent::{MOST, Recent};
+use super::refusals::Refusals;
 use super::sets::{SET_SIZE, Sets};
 use crate::clock::{Clock, since_boot};
 use crate::store::redis::settings::epochs::Epochs;
@@ -34,15 +35,18 @@ pub(super) struct Grants {
     /// The store's own clock, if it takes its time from this process.
     pub(super) clock: Option<Arc<dyn Clock>>,
     epochs: Epochs,
+    /// The refusals of the store, which are void once units of their keys have been given back.
+    refusals: Refusals,
 }
 
 impl Grants {
-    pub(super) fn new(clock: Option<Arc<dyn Clock>>, epochs: Epochs) -> Self {
+    pub(super) fn new(clock: Option<Arc<dyn Clock>>, epochs: Epochs, refusals: Refusals) -> Self {
         Self {
             sets: Sets::new(CAPACITY),
             recent: Recent::new(),
             clock,
             epochs,
+            refusals,
         }
     }
 
@@ -167,10 +171,14 @@ impl Grants {
         }
     }
 
-    /// Removes a grant that gives back no more units.
+    /// Removes a grant that gives back no more units, and drops the key's refusals if it has.
     pub(super) fn remove(&self, grant: &Arc<Grant>) {
         // Reads no clock: one of the application that panics may be why its task is dropped.
         let _ = grant.end();
+        let key = &grant.of.key;
+        if grant.owed(self.epochs.of(key)).is_some() {
+            self.refusals.forget(key);
+        }
         if let Some(mut set) = self.sets.write(grant.of.hash) {
             set.retain(|other| !Arc::ptr_eq(other, grant));
         }

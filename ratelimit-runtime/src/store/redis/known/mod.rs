@@ -13,14 +13,14 @@
 //!   from the reply, so it is never too short.
 //! - **Never older than a second**: changes made elsewhere are seen as late. A refusal by a block
 //!   is held longer while the server is away.
-//! - **Void at once** by changes of the key through this store, along with refusals that are on
-//!   their way, and by a new connection to the key's server.
+//! - **Void at once** by changes of the key through this store, also by units given back, along
+//!   with refusals that are on their way, and by a new connection to the key's server.
 //! - **Bounded** in number: of a few refusals, the one that was longest not used makes room.
 //!
 //! Units taken ahead by rules with `prefetch` are the other half: [`Grants`] admits by them.
 //!
-//! Errors, refusals for lack of a permit, and refusals of [rounded](Verdict::rounded) length never
-//! become known.
+//! Errors, refusals for lack of a permit, of [rounded](Verdict::rounded) length, and for units that
+//! this runtime has taken ahead never become known.
 
 use std::fmt;
 use std::sync::Arc;
@@ -174,15 +174,20 @@ impl Known {
     }
 
     /// Notes the verdict of a question that charges nothing, and sets the block of its request:
-    /// adds a refusal. The refusal of a server whose clock is behind also waits for the clock, and
-    /// is added as any other.
+    /// adds a refusal, unless units that are held here may be its reason: the call that has them
+    /// given back must not find it. The refusal of a server whose clock is behind also waits for
+    /// the clock, and is added as any other.
     pub fn note_refusal(
         &self,
         request: &Request<'_>,
         Lookup(miss, sent_at): Lookup,
         verdict: Verdict,
     ) -> Verdict {
-        if !verdict.allowed && !verdict.rounded && verdict.retry_after_us != Verdict::NEVER {
+        if !verdict.allowed
+            && !verdict.rounded
+            && verdict.retry_after_us != Verdict::NEVER
+            && !self.is_refused_for(&mut GrantsHeld::new(), request, &verdict)
+        {
             self.refusals
                 .add(request, miss, sent_at, self.now(request), verdict);
         }
@@ -263,7 +268,8 @@ impl Known {
     pub(crate) fn fetch(&self, request: &Request<'_>) -> Option<Fetch> {
         let grants = self.grants.get_or_init(|| {
             let own_clock = self.is_own_clock.then(|| Arc::clone(&self.clock));
-            Arc::new(Grants::new(own_clock, self.epochs.clone()))
+            let refusals = self.refusals.clone();
+            Arc::new(Grants::new(own_clock, self.epochs.clone(), refusals))
         });
         let wanted = grants.wanted(request)?;
         Some(Fetch::new(grants, wanted))
@@ -295,7 +301,8 @@ impl Known {
         units > 0 && !refusal.blocked && refusal.remaining + units >= request.cost()
     }
 
-    /// Gives back the units of these grants, and waits until the server has answered.
+    /// Gives back the units of these grants, and waits until the server has answered to those of
+    /// this runtime.
     pub(crate) async fn gave_back(&self, held: &[Arc<Grant>]) {
         self.give_back(held);
         for grant in held {

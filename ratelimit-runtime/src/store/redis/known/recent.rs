@@ -13,12 +13,13 @@ pub(super) const MOST: u64 = 65_535;
 
 pub(super) struct Recent(Sets<Cell>);
 
-/// The key of a cell, the number of its lease, and the units spent in this lease and in the one
-/// before.
+/// The key of a cell and the length of its lease, the number of the lease that was current last,
+/// and the units spent in this one and in the one before.
 #[derive(Default)]
 struct Cell {
     hash: u64,
     lease: u64,
+    number: u64,
     current: u64,
     previous: u64,
 }
@@ -35,14 +36,21 @@ impl Recent {
             return 0;
         };
         let cell = &mut *cell;
-        let before = std::mem::replace(&mut cell.lease, now / lease);
-        if cell.lease != before {
-            let is_next = cell.lease == before + 1;
+        // By the lease of the cell's own key, whoever calls.
+        let number = now / cell.lease.max(1);
+        if number != cell.number {
+            let is_next = number == cell.number + 1;
             cell.previous = if is_next { cell.current } else { 0 };
-            cell.current = 0;
+            (cell.number, cell.current) = (number, 0);
         }
-        if cell.current == 0 && cell.previous == 0 {
-            cell.hash = hash;
+        let is_free = cell.current == 0 && cell.previous == 0;
+        if is_free || cell.hash == hash && cell.lease != lease {
+            *cell = Cell {
+                hash,
+                lease,
+                number: now / lease,
+                ..Cell::default()
+            };
         }
         if cell.hash != hash {
             let count = if cell.current > 0 {
@@ -84,5 +92,26 @@ mod tests {
                 assert_eq!(recent.add((100 + other) << 48, 1, LEASE + call, LEASE), 0);
             }
         }
+    }
+
+    #[test]
+    fn calls_under_another_lease_do_not_hide_a_busy_key() {
+        for other in [LEASE / 10, 10 * LEASE] {
+            let recent = Recent::new();
+            for call in 0..10 {
+                let now = 8 * LEASE + call;
+                assert_eq!(recent.add(KEY, 10, now, LEASE), 10 + 9 * call);
+                assert_eq!(recent.add((100 + call) << 48, 1, now, other), 0);
+            }
+            assert_eq!(recent.add(KEY, 0, 9 * LEASE, LEASE), 90);
+        }
+    }
+
+    #[test]
+    fn a_key_whose_lease_changes_is_counted_anew() {
+        let recent = Recent::new();
+        assert_eq!(recent.add(KEY, 10, 8 * LEASE, 10 * LEASE), 10);
+        assert_eq!(recent.add(KEY, 1, 9 * LEASE, LEASE), 1);
+        assert_eq!(recent.add(KEY, 1, 9 * LEASE + 1, LEASE), 2);
     }
 }

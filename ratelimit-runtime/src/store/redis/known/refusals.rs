@@ -1,6 +1,8 @@
 //! [`Refusals`]: requests that were refused, so that this process refuses them again without asking
 //! the server; bounded in number, each for as long as it holds.
 
+use std::sync::Arc;
+
 use super::known_key::KnownKey;
 use super::moment::Moment;
 use super::sets::{SET_SIZE, Set, Sets};
@@ -8,8 +10,10 @@ use crate::algorithm::RESERVED_WAIT;
 use crate::rule::BlockDuration;
 use crate::store::{Request, Verdict};
 
+/// Clones share what is known.
+#[derive(Clone)]
 pub(super) struct Refusals {
-    sets: Sets<RefusalSet>,
+    sets: Arc<Sets<RefusalSet>>,
     /// The time for which a refusal holds, in microseconds.
     pub(super) staleness: u64,
 }
@@ -48,7 +52,7 @@ impl Refusals {
     /// Room for about `capacity` refusals that hold for `staleness` microseconds.
     pub(super) fn new(capacity: usize, staleness: u64) -> Self {
         Self {
-            sets: Sets::new(capacity),
+            sets: Arc::new(Sets::new(capacity)),
             staleness,
         }
     }
