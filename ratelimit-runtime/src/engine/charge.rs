@@ -3,8 +3,8 @@
 //! The call does not wait for its charge to end. A store in memory ends it at once; for other
 //! stores a task does, once the store serves: on the current runtime or, where there is none or it
 //! ends before it runs the task, on that of the call. A limiter has at most 10,000 such tasks that
-//! wait for servers that are away, and 10,000 others. Beyond that, or if both runtimes have ended, a
-//! charge stays as it is, and counts until it expires.
+//! wait for servers that are away, and 10,000 others. Beyond that, or if both runtimes have ended,
+//! a charge stays as it is, and counts until it expires.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind};
@@ -266,7 +266,7 @@ impl OpenCharge {
                         return Err(StoreError::unavailable(NO_ROOM));
                     }
                 }
-                // Only for the part of the store that has the key: another one may be away for long.
+                // Only for the part of the store that has the key: another may be away for long.
                 if let Err(error) = store.ready_for(Some(check.request)).await {
                     // A replica may take over, and a setting be corrected.
                     if !self.counts() {
