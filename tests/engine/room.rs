@@ -19,6 +19,8 @@ const SECOND: Duration = Duration::from_secs(1);
 /// How many callers may wait for a key.
 const MOST: usize = 1_000;
 
+/// The rules of a stack.
+type Rules<'a> = &'a [&'a Rule];
 type Waiting = JoinHandle<Result<Decision, RateLimitError>>;
 
 /// One unit, which is free again in an hour.
@@ -129,7 +131,7 @@ async fn a_stack_that_the_queue_refuses_asks_the_store_nothing() {
         .with_concurrent(1)
         .with_wait(SECOND * 7200);
     // The calls that wait, those for which there is no room, and the rule that refuses these.
-    let cases: [(&[&[&Rule]], &[&Rule], &str); 5] = [
+    let cases: [(&[Rules<'_>], Rules<'_>, &str); 5] = [
         (&[&[&own, &of_all]], &[&own, &of_all], "of_all"),
         (&[&[&few, &of_all]], &[&few, &of_all], "of_all"),
         (&[&[&of_some], &[&of_all]], &[&of_all, &of_some], "of_all"),
@@ -143,7 +145,7 @@ async fn a_stack_that_the_queue_refuses_asks_the_store_nothing() {
     for (waiting, refused, by) in cases {
         let store = FaultyStore::new(MemoryStore::new());
         let limiter = RateLimiter::with_store(store.clone());
-        let enter = |rules: &[&Rule]| {
+        let enter = |rules: Rules<'_>| {
             let (limiter, has_permits) = (limiter.clone(), by == "permits" || by == "both");
             let rules: Vec<Rule> = rules.iter().copied().cloned().collect();
             async move {
