@@ -451,6 +451,33 @@ async fn under_deny_a_call_waits_for_the_store_to_come_back() {
     assert_eq!(start.elapsed(), Duration::ZERO);
 }
 
+/// Also where another refusal lasts longer, whose rule waits.
+#[tokio::test(start_paused = true)]
+async fn a_rule_without_wait_refuses_at_once_whether_others_wait_or_not() {
+    let limiter = RateLimiter::memory();
+    let hasty = Rule::new("hasty", Limit::new(1, Duration::from_secs(10)));
+    let patient = Rule::new("patient", Limit::new(1, Duration::from_secs(20)));
+    let patient = patient.with_wait(Duration::from_secs(60));
+    let key = Key::global();
+    let both = || limiter.acquire_all([(&hasty, &key), (&patient, &key)]);
+    assert!(both().await.is_ok());
+    let start = Instant::now();
+    let first = async || {
+        let error = both().await.unwrap_err();
+        assert_eq!(error.decision().unwrap().rule(), "hasty");
+        assert_eq!(start.elapsed(), Duration::ZERO);
+    };
+    first().await;
+    let waiting = async || limiter.acquire(&patient, &key).await.map(drop);
+    let behind = async {
+        tokio::task::yield_now().await;
+        first().await;
+    };
+    let (waited, ()) = tokio::join!(waiting(), behind);
+    waited.unwrap();
+    assert_eq!(start.elapsed().as_secs(), 20);
+}
+
 #[test]
 fn waiting_without_a_runtime_is_misconfigured_and_no_panic() {
     let rule = Rule::new("wait", Limit::per_hour(1)).with_wait(Duration::from_secs(1));

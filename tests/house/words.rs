@@ -25,7 +25,7 @@ const LONG_LINES: &[(&str, usize)] = &[
     ("ratelimit-runtime/src/adapter", 9),
     ("ratelimit-runtime/src/algorithm", 43),
     ("ratelimit-runtime/src/client_ip", 1),
-    ("ratelimit-runtime/src/engine", 4),
+    ("ratelimit-runtime/src/engine", 3),
     ("ratelimit-runtime/src/limiter", 3),
     ("ratelimit-runtime/src/observe", 2),
     ("ratelimit-runtime/src/response", 2),

@@ -68,10 +68,8 @@ async fn acquire_in_turn(stack: &Arc<[Part]>, first: usize) -> Attempted {
             // it keeps the turn of another.
             turn = turn.filter(|turn| is_turn_of(turn, &inquiry));
             if turn.is_none() {
-                // Where no store was asked, nothing is known of the other limits.
-                if refused.is_none_or(|(refusal, _)| refusal.source() == Source::DenyCache)
-                    && let Some(refused) = refused_beside(stack, &inquiry, until).await
-                {
+                let longest = refused.and_then(|(refusal, _)| longest(&refusal));
+                if let Some(refused) = refused_beside(stack, &inquiry, longest, until).await {
                     return Err(refused);
                 }
                 let turns = &inquiry.part.engine.turns;
@@ -142,11 +140,31 @@ fn is_turn_of(turn: &Turn, inquiry: &Inquiry<'_>) -> bool {
     turn.is_of(&inquiry.part.engine.turns, inquiry.queue())
 }
 
-/// The refusal by another limit of the stack that lasts longer than the wait, so that the call
-/// would queue in vain: a caller whose own limit is used up must not fill the queue. Looking takes
-/// no longer than the call would wait. Where the queue has no room, no store is asked.
-async fn refused_beside(stack: &[Part], inquiry: &Inquiry<'_>, until: Instant) -> Option<Refused> {
-    let others = stack.iter().enumerate().filter(|(_, part)| !part.shadow);
+/// The longest that another limit of the stack may refuse for, after this refusal, the longest of
+/// those that were found; `None` if no store was asked, so that nothing is known of the others.
+fn longest(refusal: &Decision) -> Option<Duration> {
+    match refusal.source() {
+        Source::DenyCache => None,
+        Source::Store if !refusal.is_in_flight_limit() => refusal.retry_after(),
+        // Only if no limit refuses, a missing permit does. In an outage no store can be asked.
+        _ => Some(Duration::ZERO),
+    }
+}
+
+/// The refusal by another limit of the stack that lasts longer than its rule waits, so that the
+/// call would queue in vain: a caller whose own limit is used up must not fill the queue. Limits
+/// that refuse at most for `longest` are not asked where their rules wait for as long. Looking
+/// takes no longer than the call would wait. Where the queue has no room, no store is asked.
+async fn refused_beside(
+    stack: &[Part],
+    inquiry: &Inquiry<'_>,
+    longest: Option<Duration>,
+    until: Instant,
+) -> Option<Refused> {
+    let others = stack
+        .iter()
+        .enumerate()
+        .filter(|(_, part)| !part.shadow && longest.is_none_or(|longest| part.wait() < longest));
     let others = others.flat_map(Inquiry::of).filter(|other| {
         // A permit that is waited for is never asked for in vain.
         other.queue() != inquiry.queue() && (other.permit.is_none() || other.part.wait().is_zero())

@@ -223,10 +223,10 @@ impl Rule {
     /// Lets a refused call wait for room, for at most `wait`, which is cut to
     /// [`Limit::MAX_WINDOW`]; zero refuses at once.
     ///
-    /// A call whose [`retry_after`](crate::Decision::retry_after) is longer is refused at once; an
-    /// open estimate of `actual_cost` counts as spent. Under
-    /// [`Deny`](crate::OnUnavailable::Deny) a call whose store could not be asked waits until it
-    /// serves; else [`on_unavailable`](Self::with_on_unavailable) answers.
+    /// A call whose [`retry_after`](crate::Decision::retry_after) is longer is refused at once, in
+    /// a stack if that is so of any rule that refuses; an open estimate of `actual_cost` counts as
+    /// spent. Under [`Deny`](crate::OnUnavailable::Deny) a call whose store could not be asked
+    /// waits until it serves; else [`on_unavailable`](Self::with_on_unavailable) answers.
     ///
     /// Callers of one limiter take turns, first come, first served, in a queue for each key that
     /// refuses. A queue has room for 1,000 callers, and a limiter for 50,000; the first 16 of a key
