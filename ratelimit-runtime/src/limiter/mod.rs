@@ -440,8 +440,8 @@ impl RateLimiter {
     /// Gives back units taken ahead, and waits until the store has answered all settlements and
     /// refunds that calls left behind, and, of the current tokio runtime, the releases of permits
     /// and the units given back, for at most `timeout`. It also waits for attempts at stacks that
-    /// go on without their callers. A `main` calls it last: otherwise a success under `count = "err"` stays
-    /// counted as a failure, and a permit stays taken until its lease ends.
+    /// go on without their callers. A `main` calls it last: otherwise a success under
+    /// `count = "err"` stays counted as a failure, and a permit stays taken until its lease ends.
     ///
     /// An error is to be logged, not returned by `main`: what is open expires by itself.
     ///
