@@ -50,7 +50,7 @@ fn a_changed_file_is_in_force_and_a_broken_one_changes_nothing() {
     let service = Running::start(Some(file.path()), &[]);
     assert_eq!(service.admitted("alice"), 2);
     file.write("login = \"4/1h\"\nsearch = \"9/1h\"\n");
-    service.logs("the policies are replaced");
+    service.logs("the policies of the file are in force");
     assert_eq!(service.admitted("alice"), 2);
     file.write("search = \"9/1h\"\nlogin = \"40/1 parsec\"\n");
     let said = service.logs("the policies stay as they were");
