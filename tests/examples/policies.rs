@@ -49,8 +49,12 @@ fn a_changed_file_is_in_force_and_a_broken_one_changes_nothing() {
     let file = File::new("changed.toml", "login = \"2/1h\"\nsearch = \"9/1h\"\n");
     let service = Running::start(Some(file.path()), &[]);
     assert_eq!(service.admitted("alice"), 2);
-    file.write("login = \"4/1h\"\nsearch = \"9/1h\"\n");
-    service.logs("the policies of the file are in force");
+    file.write("login = \"4/1h\"\nsearch = \"9/1h\"\nother = \"1/1h\"\n");
+    let said = service.logs("policies=3");
+    assert!(
+        said.contains("the policies of the file are in force"),
+        "{said}"
+    );
     assert_eq!(service.admitted("alice"), 2);
     file.write("search = \"9/1h\"\nlogin = \"40/1 parsec\"\n");
     let said = service.logs("the policies stay as they were");
