@@ -169,9 +169,13 @@ async fn refused_beside(
         // A permit that is waited for is never asked for in vain.
         other.queue() != inquiry.queue() && (other.permit.is_none() || other.part.wait().is_zero())
     });
+    let others: Vec<_> = others.collect();
+    if others.is_empty() {
+        return None;
+    }
     let turns = &inquiry.part.engine.turns;
     let has_room = turns.has_room(inquiry.queue(), beside(stack, inquiry.at));
-    let looks = others.map(|other| {
+    let looks = others.into_iter().map(|other| {
         let look = async move {
             let mut time = other.part.time(Instant::now());
             time.end = time.end.min(until);

@@ -34,9 +34,9 @@ impl Episodes {
     }
 
     fn begins_at(&self, now: Instant, rule: &str, text: &str) -> bool {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // A client may choose the name of a policy: those that are unknown have room of their own.
         let kind = text.contains(NO_POLICY);
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let event = (kind, last.hasher().hash_one((rule, text)));
         let is_over = |last: &Instant| now.saturating_duration_since(*last) >= QUIET;
         if let Some(last) = last.get_mut(&event) {

@@ -66,10 +66,11 @@ impl Registry {
         }
         let mistakes = rules.under_policies();
         let mistakes = mistakes.filter_map(|(name, bound)| {
-            let mut in_force = rules.policies.get(name).into_iter();
+            let mistake = bound.mistake_under(name, policies.get(name)?)?;
             // A rule that never worked must not keep all policies from changing.
-            let fails = in_force.any(|policy| bound.mistake_under(name, policy).is_some());
-            bound.mistake_under(name, policies.get(name).filter(|_| !fails)?)
+            let in_force = rules.policies.get(name);
+            let fails = in_force.is_some_and(|policy| bound.mistake_under(name, policy).is_some());
+            (!fails).then_some(mistake)
         });
         if let Some(mistake) = mistakes.min() {
             return Err(mistake);

@@ -111,7 +111,7 @@ impl Batcher {
             Some(error) => Value::ServerError(error.clone()),
             None => replies.pop().ok_or(Lost)?,
         };
-        let is_queued = echo == Value::SimpleString("QUEUED".to_owned());
+        let is_queued = matches!(&echo, Value::SimpleString(text) if text == "QUEUED");
         if is_queued {
             // The server has no EXEC, and reads all that follows as part of the transaction.
             let _ = connection
