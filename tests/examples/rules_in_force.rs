@@ -1,6 +1,6 @@
 //! `ratelimit-admin` with the rules that a service has written to its Redis: nobody types limits.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ratelimit_runtime::{
     Algorithm, Key, KeyKind, KeyPart, Limit, Policy, RateLimitError, RateLimiter,
@@ -12,7 +12,7 @@ use super::File;
 use super::admin::{admin, fails, json, says, says_in_part};
 use super::support::cluster::RedisCluster;
 use super::support::redis::RedisServer;
-use super::support::{eventually, strict};
+use super::support::strict;
 
 /// A rule whose type hides what it is.
 #[derive(KeyPart)]
@@ -82,6 +82,18 @@ struct Desk {
     url: String,
 }
 
+/// Waits on the runtime that writes the rules, a second or two after they were met.
+async fn written(are_all: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !are_all() {
+        assert!(
+            start.elapsed() < Duration::from_secs(20),
+            "all rules are written"
+        );
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 impl Desk {
     fn new(work: impl AsyncFnOnce(&RateLimiter)) -> Self {
         Self::of(strict(), work)
@@ -99,14 +111,10 @@ impl Desk {
             .build();
         runtime.unwrap().block_on(async {
             work(&limiter).await;
-            // The rules that were met are written within a second or two.
-            tokio::time::sleep(Duration::from_millis(1_500)).await;
+            let all = limiter.rules().len().to_string();
+            written(|| server.cli(&["HLEN", "shop:prod:rl1:rules"]) == all).await;
         });
-        let desk = Self { server, url };
-        let written = || desk.server.cli(&["HLEN", "shop:prod:rl1:rules"]);
-        let all = limiter.rules().len().to_string();
-        assert!(eventually(|| written() == all), "all rules are written");
-        desk
+        Self { server, url }
     }
 
     /// The service has used all rules.
@@ -740,11 +748,8 @@ async fn what_the_other_masters_have_is_shown_while_one_is_away() {
         log_in(&limiter, address(number)).await.unwrap();
         send(&limiter, &address(number).to_string()).await.unwrap();
     }
-    // The rules that were met are written within a second or two.
-    tokio::time::sleep(Duration::from_millis(1_500)).await;
     let hash = cluster.owner_of_key(b"rl1:rules");
-    let written = || cluster.node(hash).cli(&["HLEN", "rl1:rules"]) == "2";
-    assert!(eventually(written), "the rules are written");
+    written(|| cluster.node(hash).cli(&["HLEN", "rl1:rules"]) == "2").await;
     let away = (hash + 1) % 3;
     let is_lost = |rule: &str, number: u8| {
         let stored = format!("rl1:sw-{rule}<{}>", address(number));
