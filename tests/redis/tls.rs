@@ -200,10 +200,14 @@ async fn the_wrong_scheme_is_like_an_outage() {
         format!("rediss://127.0.0.1:{}", shared().port()),
         format!("redis://127.0.0.1:{}", server.port),
     ] {
-        let error = acquire_in_time(&RedisStore::new(&url).unwrap(), "k")
-            .await
-            .unwrap_err();
+        let store = RedisStore::new(&url).unwrap();
+        let error = acquire_in_time(&store, "k").await.unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+        let names_the_other = async || {
+            let error = acquire_in_time(&store, "k").await.unwrap_err();
+            error.message().contains(" in place of ")
+        };
+        until("the other scheme", PATIENCE, names_the_other).await;
     }
 }
 

@@ -8,6 +8,7 @@ use syn::{Error, Expr, ExprLit, Ident, Lit, LitBool, LitInt, LitStr, Token, pare
 
 use crate::diagnostics::{Diagnostics, list};
 use crate::duration;
+use crate::literal::as_str;
 use crate::parse::arguments::{self, Argument, Arguments, Parameter};
 use crate::suggest::nearest;
 
@@ -121,6 +122,10 @@ impl AttributeReader<'_> {
         } else {
             value(input, &name, parameter)?
         };
+        if let Some(literal) = as_str(&value).filter(|literal| !literal.suffix().is_empty()) {
+            let message = format!("remove `{}` behind the string", literal.suffix());
+            self.diagnostics.error(literal, message);
+        }
         if !again {
             (parameter.set)(&mut self.arguments, Argument { name, value });
         }

@@ -4,7 +4,7 @@
 //! in `ui/pass` is a module that denies all warnings, with functions of shapes that no other test
 //! has, called once more than is admitted.
 //!
-//! One file alone: `cargo test -p ratelimit-ui -- trybuild=window`. New words are written with
+//! One file alone: `cargo test -p ratelimit-ui -- fail trybuild=window`. New words are written with
 //! `TRYBUILD=overwrite`; read the difference as someone who sees the message for the first time.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -24,6 +24,8 @@ const SILENCE: Duration = Duration::from_secs(2);
 const SLOW_START: u32 = 8;
 /// The length from which on an incomplete reply of the login is an error, in bytes.
 const LONGEST: usize = 4_096;
+/// The advice for a server with TLS.
+const TLS: &str = "write `rediss` in place of `redis`";
 
 /// A connection, and the state of its server.
 pub(super) type Connected = (Connection, Probed);
@@ -102,7 +104,7 @@ async fn exchange(stream: &mut Box<dyn ByteStream>, command: &Cmd) -> io::Result
                 Err(error) if error.kind() == ErrorKind::Io && reply.len() < LONGEST => {}
                 // An alert of TLS.
                 Err(_) if reply.first() == Some(&0x15) => {
-                    let tls = "the server speaks TLS: write `rediss` in place of `redis`";
+                    let tls = format!("the server speaks TLS: {TLS}");
                     return Err(io::Error::new(io::ErrorKind::InvalidData, tls));
                 }
                 Err(_) => {
@@ -132,6 +134,16 @@ fn unreachable(server: &Server, error: io::Error) -> StoreError {
         let message = format!("TLS failed: {hint} (Redis at {server}): {error}");
         return StoreError::misconfigured(message).with_source(error);
     }
-    StoreError::unavailable(format!("no connection to Redis at {server}: {error}"))
+    // Redis hangs up on a client without TLS, in place of an alert.
+    let hangs_up = matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof
+    );
+    let hint = if hangs_up && server.tls.is_none() {
+        format!(" (if it speaks TLS, {TLS})")
+    } else {
+        String::new()
+    };
+    StoreError::unavailable(format!("no connection to Redis at {server}: {error}{hint}"))
         .with_source(error)
 }

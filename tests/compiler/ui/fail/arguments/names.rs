@@ -77,4 +77,7 @@ async fn arrows_for_equals(email: &str) -> Outcome { Ok(()) }
 #[rate_limit(key(email), window("60s"), max(3), shadow(true))]
 async fn parentheses_for_equals(email: &str) -> Outcome { Ok(()) }
 
+#[rate_limit(key = "<email>"foo, window = "60s"s, max = 3)]
+async fn suffixes_of_strings(email: &str) -> Outcome { Ok(()) }
+
 fn main() {}
