@@ -490,6 +490,29 @@ fn waiting_without_a_runtime_is_misconfigured_and_no_panic() {
     assert!(error.to_string().contains("tokio runtime"), "{error}");
 }
 
+/// On several threads callers with the turn are answered in any order.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn callers_on_several_threads_are_admitted_as_soon_as_there_is_room() {
+    const WINDOW: Duration = Duration::from_millis(50);
+    let limiter = RateLimiter::memory();
+    let started = Instant::now();
+    let mut calls = JoinSet::new();
+    for _ in 0..200 {
+        let (limiter, rule) = (limiter.clone(), patient(20, WINDOW, SECOND * 20));
+        calls.spawn(async move { limiter.acquire(&rule, &Key::global()).await.map(drop) });
+    }
+    while let Some(admitted) = calls.join_next().await {
+        admitted.unwrap().unwrap();
+    }
+    // Each caller that a queue passes by would hold it up for a second.
+    let took = started.elapsed();
+    assert!(
+        took < SECOND * 3,
+        "{took:?}, and there was room after {:?}",
+        WINDOW * 9
+    );
+}
+
 /// Drives a future as a program without tokio does.
 pub(crate) mod futures_lite_free {
     use std::future::Future;

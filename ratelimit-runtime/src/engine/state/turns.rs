@@ -337,6 +337,10 @@ impl Turn {
             if queue.has_turn(self.number) {
                 return None;
             }
+            // The time of its next attempt is past: it waits to be notified.
+            if let Some(waiter) = queue.waiters.get_mut(&self.number) {
+                waiter.is_refused = false;
+            }
             let (&first, waiter) = queue.waiters.first_key_value()?;
             let lapses_at = waiter.ends_at + LATE;
             if Instant::now() < lapses_at {
@@ -364,11 +368,43 @@ impl Drop for Turn {
 mod tests {
     use super::*;
 
+    fn join(turns: &Arc<Turns>) -> Option<Turn> {
+        let (key, policies) = (b"key", 0);
+        turns.join(QueueKey { key, policies }, std::iter::empty())
+    }
+
     #[test]
     fn a_key_for_which_nobody_waits_any_more_is_forgotten() {
-        let turns = Arc::<Turns>::default();
-        let (key, policies) = (b"key", 0);
-        drop(turns.join(QueueKey { key, policies }, std::iter::empty()));
+        let turns = Arc::default();
+        drop(join(&turns));
         assert!(turns.lock().by_key.is_empty());
+    }
+
+    /// Of two callers with the turn, the second is refused, then the first; and while the second
+    /// waits for its next attempt, the first alone has the turn.
+    #[tokio::test(start_paused = true)]
+    async fn a_caller_that_loses_the_turn_while_it_waits_is_notified_when_it_comes_again() {
+        let turns = Arc::default();
+        let [Some(admitted), Some(mut first), Some(mut second)] = [(); 3].map(|()| join(&turns))
+        else {
+            panic!("an empty queue has room");
+        };
+        admitted.end(2);
+        drop(admitted);
+        let (start, millis) = (Instant::now(), Duration::from_millis);
+        let until = start + millis(10_000);
+        let second = second.wait(start + millis(1), until, false);
+        let first = async {
+            first.end(0);
+            assert!(first.wait(start + millis(2), until, false).await);
+            first.end(1);
+            drop(first);
+        };
+        let (has_turn, ()) = tokio::join!(second, first);
+        assert!(
+            has_turn && start.elapsed() < millis(10),
+            "{:?}",
+            start.elapsed()
+        );
     }
 }
