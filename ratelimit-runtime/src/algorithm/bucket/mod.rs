@@ -149,9 +149,10 @@ impl Bucket {
         u128::from(level) << self.tick_bits
     }
 
-    /// The microseconds for which a reservation counts: a full bucket drains in them.
+    /// The microseconds for which a reservation counts: a full bucket drains in them. Under a `max`
+    /// of 0, which drains nothing, it is a window.
     fn period(&self, limit: &Limit) -> u64 {
-        self.time_to_drain(self.units(limit.capacity(), limit), limit)
+        self.time_to_drain(self.units(limit.capacity().max(1), limit), limit)
     }
 
     /// Gives back the part of an estimate that the call did not cost.
@@ -210,9 +211,9 @@ impl Bucket {
         let settled = settled.unwrap_or(u64::MAX);
         let settled = settled.saturating_sub(self.drained(limit, newest, now));
         let settled = self.in_micros(settled.min(self.level));
-        match now.saturating_sub(open.since).checked_div(period) {
-            Some(0) if self.level > 0 => Estimates { settled, ..open },
-            Some(1) if self.level > 0 => Estimates {
+        match now.saturating_sub(open.since) / period {
+            0 if self.level > 0 => Estimates { settled, ..open },
+            1 if self.level > 0 => Estimates {
                 since: open.since.saturating_add(period),
                 current: 0,
                 previous: open.current,
@@ -298,9 +299,9 @@ impl Counter for Bucket {
     /// forgotten after at most two periods.
     fn open_at(&self, mut open: Open, limit: &Limit, newest: u64, now: u64) -> Open {
         let (period, estimates) = (self.period(limit), open.estimates.take());
-        let by_count = match now.saturating_sub(open.since).checked_div(period) {
-            Some(0) => open,
-            Some(1) => open.rolled(period),
+        let by_count = match now.saturating_sub(open.since) / period {
+            0 => open,
+            1 => open.rolled(period),
             _ => Open::default(),
         };
         Open {

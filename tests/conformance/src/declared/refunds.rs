@@ -1,7 +1,7 @@
 //! Refunds: what can be given back, how often, and for how long.
 
 use crate::bench::{Bench, MICROSECOND, SECOND, is_log};
-use ratelimit_runtime::Algorithm;
+use ratelimit_runtime::{Algorithm, Limit};
 
 /// A refund frees what its call was charged: of a log once, since it knows its entries; the other
 /// algorithms keep sums, and give back at most what is in them.
@@ -28,16 +28,18 @@ pub(crate) async fn a_refund_gives_back_what_was_charged(bench: Bench, algorithm
     bucket.refuse(1).await;
 }
 
-/// A heavy call gets back all it cost.
+/// A heavy call gets back all it cost, also while a `max` of 0 suspends its key.
 pub(crate) async fn a_refund_of_a_heavy_call_gives_back_its_cost(
     bench: Bench,
     algorithm: Algorithm,
 ) {
-    let bucket = bench.bucket("", algorithm, 10);
+    let mut bucket = bench.bucket("", algorithm, 10);
     let heavy = bucket.admitted(6).await;
     bucket.advance(MICROSECOND);
     bucket.admit(3).await;
+    let limits = std::mem::replace(&mut bucket.limits, vec![Limit::per_minute(0)]);
     assert!(bucket.refund(6, heavy.ticket).await);
+    bucket.limits = limits;
     assert_eq!(bucket.remaining().await, 7);
     bucket.admit(7).await;
     bucket.refuse(1).await;

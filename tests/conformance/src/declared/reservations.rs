@@ -151,7 +151,7 @@ pub(crate) async fn charges_behind_reservations_are_waited_for(bench: Bench, alg
 
 /// A release gives back all that was reserved, once, and nothing that was charged.
 pub(crate) async fn a_release_gives_back_all_that_was_reserved(bench: Bench, algorithm: Algorithm) {
-    let bucket = bench.bucket("", algorithm, 10);
+    let mut bucket = bench.bucket("", algorithm, 10);
     bucket.admit(2).await;
     let (heavy, light) = (bucket.reserve(5).await, bucket.reserve(1).await);
     assert_eq!(bucket.remaining().await, 2);
@@ -165,7 +165,10 @@ pub(crate) async fn a_release_gives_back_all_that_was_reserved(bench: Bench, alg
         );
     }
     assert!(bucket.commit(1, light.ticket).await);
+    // Also while a `max` of 0 suspends the key.
+    let limits = std::mem::replace(&mut bucket.limits, vec![Limit::per_minute(0)]);
     assert!(bucket.release(5, heavy.ticket).await);
+    bucket.limits = limits;
     assert_eq!(bucket.remaining().await, 7);
     assert!(
         !bucket.release(5, heavy.ticket).await,

@@ -1227,15 +1227,18 @@ local function brought(at, now, max, window, burst, _, numbers, own, open, floor
   end
   level = math.max(0, level - max * passed)
   local capacity, current, previous, since = burst * each, numbers[open], numbers[open + 1], numbers[open + 2]
+  -- Under a `max` of 0 nothing drains, and a reservation counts for a window.
+  local rate = math.max(max, 1)
+  local period = math.ceil(math.max(capacity, each) / tick / rate) * tick
   if current + previous > 0 then
-    local period = math.ceil(capacity / tick / max) * tick
     if at >= since + 2 * period then
       current, previous = 0, 0
     elseif at >= since + period then
       current, previous, since = 0, current, since + period
     end
   end
-  return { max = max, each = each, tick = tick, capacity = capacity, current = current, previous = previous, since = since,
+  return { max = max, rate = rate, each = each, tick = tick, capacity = capacity, period = period,
+    current = current, previous = previous, since = since,
     free = capacity - level - (current + previous) * each }
 end
 local function charge(limit, units, is_open, at)
@@ -1252,15 +1255,15 @@ local function ends_at(limit, at, cost, floor, till)
   end
   level, floor = level + sinks, floor * limit.each + sinks
   local tick = limit.tick
-  local ends = level > 0 and at + math.ceil(level / tick / limit.max) * tick - at % tick
+  local ends = level > 0 and at + math.ceil(level / tick / limit.rate) * tick - at % tick
   if ends and till > at and floor > 0 then
     -- What is taken ahead begins to drain then.
-    ends = math.max(ends, till + -till % tick + math.ceil(floor / tick / limit.max) * tick)
+    ends = math.max(ends, till + -till % tick + math.ceil(floor / tick / limit.rate) * tick)
   end
   return ends
 end
 local function keep(limit, numbers, own, open)
-  local current, previous, period = limit.current, limit.previous, math.ceil(limit.capacity / limit.tick / limit.max) * limit.tick
+  local current, previous, period = limit.current, limit.previous, limit.period
   numbers[own] = limit.capacity - limit.free - (current + previous) * limit.each
   numbers[open], numbers[open + 1], numbers[open + 2] = current, previous, current + previous > 0 and limit.since or 0
   return current > 0 and limit.since + 2 * period or previous > 0 and limit.since + period or 0
@@ -1276,7 +1279,7 @@ if operation == 'estimate' or size == 64 * count + 40 or size == 64 * count + 80
     local limit = bring(at, now, max, window, burst, following, numbers, own, open, floor, till)
     local tick, level = limit.tick, limit.capacity - limit.free
     level = level - (limit.current + limit.previous) * limit.each
-    local period = math.ceil(limit.capacity / tick / max) * tick
+    local period = limit.period
     local estimated, before, begun, settled = unpack(numbers, behind(open) + 1, behind(open) + 4)
     -- It need not drain while units are taken ahead.
     local passed = till > numbers[1] and 0 or at - at % tick - (numbers[1] - numbers[1] % tick)
@@ -1312,7 +1315,7 @@ end
 local lasts, settle
 if operation == 'refund' or operation == 'settle' then
   function settle(limit, time, actual, cost, by_count, at, newest, again)
-    local period = math.ceil(limit.capacity / limit.tick / limit.max) * limit.tick
+    local period = limit.period
     local is_over, back = time + period <= at, 0
     if by_count == 1 then
       local sum = time >= limit.since and 'current' or time >= limit.since - period and 'previous'
