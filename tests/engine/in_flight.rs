@@ -221,7 +221,7 @@ async fn waiters_are_served_in_turn_when_permits_are_released() {
         assert_eq!(*served.lock().unwrap(), (0..30).collect::<Vec<_>>());
         // A permit that is handed over is not polled for.
         assert!(
-            start.elapsed() < Duration::from_millis(30 * 10 + 4 * 250),
+            start.elapsed() < Duration::from_millis(30 * 10 + 50),
             "{:?}",
             start.elapsed()
         );
@@ -230,7 +230,7 @@ async fn waiters_are_served_in_turn_when_permits_are_released() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_eight_permits_of_one_process_another_gets_the_next() {
+async fn after_half_a_second_of_one_process_another_gets_the_next_permit() {
     let store = Shared::new();
     let (here, elsewhere) = (store.limiter(), store.limiter());
     let rule = Rule::in_flight("fair", 1).with_wait(Duration::from_secs(600));

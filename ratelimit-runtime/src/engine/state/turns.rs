@@ -32,9 +32,9 @@ const FIRST_OF_KEY: usize = 16;
 const MOST_AT_ONCE: u64 = 64;
 /// The delay of the first caller in a queue after which the next one has the turn.
 const LATE: Duration = Duration::from_secs(1);
-/// The number of wake-ups in a row after which one is left out, if a key's permits are shared with
+/// The time of wake-ups in a row after which one is left out, if a key's permits are shared with
 /// other processes: these only ask now and then, and must find a permit.
-const MOST_IN_A_ROW: u8 = 8;
+const LONGEST_ROW: Duration = Duration::from_millis(500);
 
 /// The key that callers wait for, and the version of the policies that they go by: calls under a
 /// new set wait behind none of an older one.
@@ -71,7 +71,8 @@ struct KeyQueue {
     beside: HashMap<u64, u64>,
     /// The most callers that have the turn, from the first on; at least 1.
     at_once: usize,
-    wakes_in_a_row: u8,
+    /// The first of the wake-ups in a row.
+    row_since: Option<Instant>,
 }
 
 struct Waiter {
@@ -151,11 +152,11 @@ impl Turns {
         let Some(queue) = queues.by_key.get_mut(&key) else {
             return;
         };
-        if is_shared && queue.wakes_in_a_row >= MOST_IN_A_ROW {
-            queue.wakes_in_a_row = 0;
+        let now = Instant::now();
+        if is_shared && now - *queue.row_since.get_or_insert(now) >= LONGEST_ROW {
+            queue.row_since = None;
             return;
         }
-        queue.wakes_in_a_row = queue.wakes_in_a_row.saturating_add(1);
         let first = queue.waiters.values().next();
         debug_assert!(first.is_some(), "a queue that is empty is taken away");
         if let Some(first) = first {
@@ -195,7 +196,7 @@ impl Queues {
             waiters: BTreeMap::new(),
             beside: HashMap::new(),
             at_once: 1,
-            wakes_in_a_row: 0,
+            row_since: None,
         });
         let waiter = Waiter {
             comes: Arc::clone(comes),
