@@ -229,7 +229,9 @@ impl Responses {
                 );
             }
             #[cfg(feature = "_layer")]
-            response.extensions_mut().insert(RefusalDecision(*decision));
+            response
+                .extensions_mut()
+                .insert(RefusalDecision::alone(*decision));
         }
         response
     }
