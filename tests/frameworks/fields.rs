@@ -479,6 +479,16 @@ async fn clients_are_not_told_where_in_the_source_a_limit_is() {
     );
 }
 
+/// It stands for all names beyond those that a process keeps: one of their rules may be hidden.
+#[tokio::test(start_paused = true)]
+async fn the_name_of_no_rule_is_not_shown_where_names_are_chosen() {
+    let error = refusal(&Rule::named("(other)", Limit::per_minute(1))).await;
+    let responses = Responses::new().rule_names(|rule| Some(rule));
+    let limiter = RateLimiter::builder().responses(responses).build().unwrap();
+    let response = limiter.scope(async { error.to_http_response() }).await;
+    assert!(!response.headers().contains_key("ratelimit"));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_moment_is_rounded_up_and_the_same_in_both_fields() {
     let error = refusal(&Rule::named(
