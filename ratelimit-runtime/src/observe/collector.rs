@@ -77,8 +77,8 @@ pub(crate) struct DecisionsByRule {
     pub(crate) ends_refused: bool,
 }
 
-/// [`collect`], but only the strictest decision of each rule is kept, and the last one. Decisions in
-/// shadow mode are left out: they refuse no call, so clients do not see them.
+/// [`collect`], but only the strictest decision of each rule is kept, and the last one. Decisions
+/// in shadow mode are left out: they refuse no call, so clients do not see them.
 #[cfg(feature = "_layer")]
 pub(crate) fn collect_by_rule<F: Future>(
     future: F,
