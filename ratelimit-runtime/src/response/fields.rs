@@ -54,6 +54,7 @@ struct Item<'a> {
     /// `true` if the remaining cost is final.
     is_settled: bool,
     /// `true` if the response is this refusal.
+    #[cfg(feature = "_layer")]
     is_answer: bool,
 }
 
@@ -80,6 +81,7 @@ impl<'a> Item<'a> {
             name,
             quotas,
             is_settled: true,
+            #[cfg(feature = "_layer")]
             is_answer: false,
         })
     }
