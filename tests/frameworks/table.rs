@@ -543,10 +543,10 @@ async fn of_several_layers_legacy_headers_report_the_one_that_leaves_least() {
 /// The layer around the refusal has less left under the same name.
 #[tokio::test(start_paused = true)]
 async fn what_refuses_is_told_in_place_of_a_rule_of_its_name_that_admits() {
-    let refuses = Rule::named("mails.send", Limit::new(5, Duration::from_secs(10))).with_cost(3);
-    let admits = Rule::named("letters.send", Limit::per_minute(3));
+    let heavy = Rule::named("mails.send", Limit::new(5, Duration::from_secs(10))).with_cost(3);
+    let light = Rule::named("letters.send", Limit::per_minute(3));
     let limiter = || with(&Responses::new().legacy_headers(true));
-    for server in each(limiter, |layer| of_two(&layer, [&refuses, &admits])).await {
+    for server in each(limiter, |layer| of_two(&layer, [&heavy, &light])).await {
         let _ = server.answer(ask("/alice")).await;
         let refused = server.answer(ask("/alice")).await;
         assert_eq!(refused.policies, [policy("send", 5, 10)]);
