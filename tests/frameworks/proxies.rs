@@ -89,8 +89,8 @@ async fn all_say(
     all
 }
 
-/// Of an app, by itself or as `Data`, and of a scope; for handlers, and for middleware of that
-/// place.
+/// Of an app, by itself or as `Data`, and of a scope, which is further in; for handlers, and for
+/// middleware of that place.
 #[tokio::test]
 async fn app_data_of_actix_says_whom_to_trust() {
     use actix_web::middleware::from_fn;
@@ -113,7 +113,10 @@ async fn app_data_of_actix_says_whom_to_trust() {
     let whoami = || web::get().to(async |ip: ClientIp| ip.to_string());
     assert_trusted!(
         "of an app",
-        App::new().app_data(private()).route("/", whoami())
+        App::new()
+            .app_data(web::Data::new(TrustedProxies::default()))
+            .app_data(private())
+            .route("/", whoami())
     );
     assert_trusted!(
         "as Data",
@@ -124,7 +127,9 @@ async fn app_data_of_actix_says_whom_to_trust() {
     let scope = || web::scope("").app_data(private());
     assert_trusted!(
         "of a scope",
-        App::new().service(scope().route("/", whoami()))
+        App::new()
+            .app_data(TrustedProxies::default())
+            .service(scope().route("/", whoami()))
     );
     assert_trusted!(
         "middleware of an app",

@@ -1,6 +1,7 @@
 //! Cases that every framework must answer alike.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::http::{HeaderMap, StatusCode};
 use ratelimit_runtime::store::StoreError;
@@ -536,6 +537,21 @@ async fn of_several_layers_legacy_headers_report_the_one_that_leaves_least() {
                 assert_eq!(answer.legacy, ["2", left, "60"]);
             }
         }
+    }
+}
+
+/// The layer around the refusal has less left under the same name.
+#[tokio::test(start_paused = true)]
+async fn what_refuses_is_told_in_place_of_a_rule_of_its_name_that_admits() {
+    let heavy = Rule::named("mails.send", Limit::new(5, Duration::from_secs(10))).with_cost(3);
+    let light = Rule::named("letters.send", Limit::per_minute(3));
+    let limiter = || with(&Responses::new().legacy_headers(true));
+    for server in each(limiter, |layer| of_two(&layer, [&heavy, &light])).await {
+        let _ = server.answer(ask("/alice")).await;
+        let refused = server.answer(ask("/alice")).await;
+        assert_eq!(refused.policies, [policy("send", 5, 10)]);
+        assert_eq!(refused.standings, [standing("send", 2, 10)]);
+        assert_eq!(refused.legacy, ["5", "2", "10"]);
     }
 }
 

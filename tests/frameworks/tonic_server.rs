@@ -6,8 +6,8 @@ use std::time::Duration;
 use ratelimit_runtime::layer::{Grpc, Unlimited};
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
-    HeaderKey, Key, Limit, MemoryStore, OnUnavailable, RateLimitLayer, RateLimiter, Responses,
-    Rule, key, rate_limit,
+    Algorithm, CalendarUnit, HeaderKey, Key, Limit, MemoryStore, OnUnavailable, RateLimitLayer,
+    RateLimiter, Responses, Rule, key, rate_limit,
 };
 use tonic::body::Body;
 use tonic::codegen::http;
@@ -253,6 +253,30 @@ async fn details_name_the_delay_where_waiting_helps() {
             delay,
             "{said:?}"
         );
+    }
+}
+
+/// A burst is not what a window admits, and the length of a month not known.
+#[tokio::test]
+async fn details_state_no_window_that_the_limit_does_not_have() {
+    let bucket = Rule::named("upload", Limit::per_hour(1000).with_burst(2));
+    let month = Rule::named("export", Limit::calendar(2, CalendarUnit::Month));
+    for (rule, description) in [
+        (
+            bucket.with_algorithm(Algorithm::TokenBucket),
+            "at most 2 at once",
+        ),
+        (
+            month.with_algorithm(Algorithm::FixedWindow),
+            "at most 2 in a calendar period",
+        ),
+    ] {
+        let (limiter, rule) = (RateLimiter::memory(), rule.with_cost(2));
+        let _ = limiter.acquire(&rule, &Key::global()).await.unwrap();
+        let error = limiter.acquire(&rule, &Key::global()).await.unwrap_err();
+        let said = Status::from(error).get_error_details();
+        let violations = &said.quota_failure().unwrap().violations;
+        assert_eq!(violations[0].description, description);
     }
 }
 

@@ -13,7 +13,7 @@ use ratelimit_runtime::store::{Answer, Request, StoreError, StoreErrorKind, Verd
 use ratelimit_runtime::testkit::FaultyStore;
 use ratelimit_runtime::{
     Algorithm, ClientIp, Key, Limit, MemoryStore, OnUnavailable, Policy, RateLimitError,
-    RateLimiter, RedisStore, Rule, Store, TrustedProxies, rate_limit,
+    RateLimiter, RedisStore, Responses, Rule, Store, TrustedProxies, rate_limit,
 };
 use syn::visit::{self, Visit};
 use tonic::codegen::http;
@@ -336,17 +336,19 @@ async fn an_error_that_every_call_gets_is_logged_once() {
     let missing = |policy| Rule::named(unique("missing"), Limit::per_hour(1)).with_policy(policy);
     let (one, other) = (missing("never-set"), missing("never-set-either"));
     let (shadow, key) = (missing("never-set").with_shadow(true), Key::of("alice"));
-    let memory = RateLimiter::memory();
+    let no_media_type = Responses::new().body(|_| ("text\nplain", String::new()));
+    let memory = RateLimiter::builder().responses(no_media_type);
+    let memory = memory.build().unwrap();
     for calls in 1..=5 {
         for rule in [&one, &other] {
-            drop(tonic::Status::from(
-                memory.acquire(rule, &key).await.unwrap_err(),
-            ));
+            let error = memory.acquire(rule, &key).await.unwrap_err();
+            let _ = memory.scope(async { error.to_http_response() }).await;
+            drop(tonic::Status::from(error));
         }
         let _ = memory.acquire(&shadow, &key).await.unwrap();
         assert_eq!(
             (log.count("misconfigured"), log.count("shadow_failed")),
-            (2, 1),
+            (3, 1),
             "{calls}"
         );
         assert_eq!(log.count("failed"), 2 * calls, "each can be looked for");

@@ -38,8 +38,36 @@ pub struct HeaderKey<N> {
 
 /// A type that names the header of a [`HeaderKey`].
 pub trait NamedHeader {
-    /// The name of the header, in any case.
+    /// The name of the header, in any case. One that no header can have does not compile:
+    ///
+    /// ```compile_fail,E0080
+    /// use ratelimit_runtime::{HeaderKey, NamedHeader};
+    ///
+    /// struct ApiKey;
+    ///
+    /// impl NamedHeader for ApiKey {
+    ///     const NAME: &'static str = "X API Key";
+    /// }
+    ///
+    /// let _ = HeaderKey::<ApiKey>::of(&http::HeaderMap::new());
+    /// ```
     const NAME: &'static str;
+}
+
+/// `true` if this can be the name of a header: a token, by RFC 9110.
+const fn is_name(text: &str) -> bool {
+    let mut rest = text.as_bytes();
+    while let [byte, after @ ..] = rest {
+        let is_delimiter = matches!(
+            byte,
+            b'"' | b'(' | b')' | b',' | b'/' | b':'..=b'@' | b'['..=b']' | b'{' | b'}'
+        );
+        if !byte.is_ascii_graphic() || is_delimiter {
+            return false;
+        }
+        rest = after;
+    }
+    !text.is_empty()
 }
 
 impl<N: NamedHeader> HeaderKey<N> {
@@ -57,6 +85,12 @@ impl<N: NamedHeader> HeaderKey<N> {
     }
 
     pub(super) fn single(values: &mut dyn Iterator<Item = &[u8]>) -> Result<Self, KeyRejection> {
+        const {
+            assert!(
+                is_name(N::NAME),
+                "`NamedHeader::NAME` is the name of a header, such as \"x-api-key\""
+            );
+        }
         // White space around a value is not part of it, which not every server removes.
         let value = values
             .next()

@@ -9,6 +9,7 @@ use super::client_ip::{client_ip, lines, peer};
 use super::header_key::{HeaderKey, NamedHeader};
 use super::layer::{Grpc, NoKey};
 use super::tower::Protocol;
+use crate::decision::Measure;
 use crate::limiter::find;
 use crate::{ClientIp, KeyRejection, RateLimitError};
 
@@ -38,10 +39,12 @@ fn detailed(error: &RateLimitError) -> Status {
     let mut details = ErrorDetails::new();
     let (rule, description) = match error {
         RateLimitError::Exceeded(decision) => {
-            let description = if decision.is_in_flight_limit() {
-                format!("at most {} at a time", decision.limit())
-            } else {
-                format!("at most {} in {:?}", decision.limit(), decision.window())
+            let limit = decision.limit();
+            let description = match decision.measure {
+                Measure::Max => format!("at most {limit} in {:?}", decision.window()),
+                Measure::Calendar => format!("at most {limit} in a calendar period"),
+                Measure::Burst => format!("at most {limit} at once"),
+                Measure::InFlight => format!("at most {limit} at a time"),
             };
             (decision.rule(), description)
         }

@@ -21,7 +21,8 @@ use crate::response::KeyRejection;
 /// [`RateLimiterBuilder::trusted_proxies`](crate::RateLimiterBuilder::trusted_proxies) sets them
 /// wherever that limiter is [in force](crate::RateLimiter::current). For a part of a server another
 /// value takes its place, by `RateLimitLayer::trusted_proxies`, or as `app_data` of actix-web or
-/// `data` of poem.
+/// `data` of poem. Of several the innermost holds; but on actix-web one of a layer goes before any
+/// `app_data`, and one by itself before any in a `web::Data`, wherever they stand.
 ///
 /// One header field is read: `X-Forwarded-For`, or the one that [`header`](Self::header) names.
 /// From its right end, where the nearest proxy writes, addresses of trusted proxies are skipped;

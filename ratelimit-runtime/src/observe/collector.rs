@@ -20,10 +20,13 @@ tokio::task_local! {
 struct Collector {
     decisions: Vec<Observation>,
     add: Add,
+    /// `true` after a check that was not decided, such as one whose cost is above its limit.
+    #[cfg(feature = "_layer")]
+    is_undecided: bool,
 }
 
 /// Adds a decision to those that are kept.
-type Add = fn(&mut Vec<Observation>, Observation);
+type Add = fn(&mut Collector, Observation);
 
 /// The number of collectors. It is most often 0, so that most decisions look no further.
 static COLLECTORS: AtomicUsize = AtomicUsize::new(0);
@@ -60,43 +63,64 @@ const MOST_BY_RULE: usize = 64;
 /// # fn main() {}
 /// ```
 pub fn collect<F: Future>(future: F) -> impl Future<Output = (F::Output, Vec<Observation>)> {
-    run(future, add_each)
+    run(future, add_each, |collector| collector.decisions)
 }
 
-/// [`collect`], but only the strictest decision of each rule is kept, in the place of the rule's
-/// first, and after these the last decision. Decisions in shadow mode are left out: they refuse no
-/// call, so clients do not see them.
+/// What the checks of a request came to.
+#[cfg(feature = "_layer")]
+#[derive(Default)]
+pub(crate) struct DecisionsByRule {
+    /// The strictest decision of each rule, in the place of the rule's first, and after these the
+    /// last decision.
+    pub(crate) decisions: Vec<Observation>,
+    /// `true` if the last check was refused.
+    pub(crate) ends_refused: bool,
+}
+
+/// [`collect`], but only the strictest decision of each rule is kept, and the last one. Decisions
+/// in shadow mode are left out: they refuse no call, so clients do not see them.
 #[cfg(feature = "_layer")]
 pub(crate) fn collect_by_rule<F: Future>(
     future: F,
-) -> impl Future<Output = (F::Output, Vec<Observation>)> {
-    run(future, add_by_rule)
+) -> impl Future<Output = (F::Output, DecisionsByRule)> {
+    run(future, add_by_rule, |collector| {
+        let last = collector.decisions.last();
+        let is_refused = last.is_some_and(|last| !last.decision().is_allowed());
+        DecisionsByRule {
+            ends_refused: is_refused && !collector.is_undecided,
+            decisions: collector.decisions,
+        }
+    })
 }
 
-fn run<F: Future>(future: F, add: Add) -> Collected<F> {
+fn run<F: Future, T>(future: F, add: Add, finish: fn(Collector) -> T) -> Collected<F, T> {
     COLLECTORS.fetch_add(1, Ordering::Relaxed);
     let collector = Collector {
         decisions: Vec::new(),
         add,
+        #[cfg(feature = "_layer")]
+        is_undecided: false,
     };
     Collected {
         future: COLLECTING.scope(RefCell::new(collector), future),
+        finish,
         counted: Counted,
     }
 }
 
-fn add_each(decisions: &mut Vec<Observation>, observation: Observation) {
-    push(decisions, observation, MOST);
+fn add_each(collector: &mut Collector, observation: Observation) {
+    push(&mut collector.decisions, observation, MOST);
 }
 
 /// Adds a decision, after merging the one before into an earlier decision of its rule.
 #[cfg(feature = "_layer")]
-fn add_by_rule(decisions: &mut Vec<Observation>, observation: Observation) {
+fn add_by_rule(collector: &mut Collector, observation: Observation) {
     if observation.is_shadow() {
         return;
     }
-    fold_last(decisions);
-    push(decisions, observation, MOST_BY_RULE);
+    collector.is_undecided = false;
+    fold_last(&mut collector.decisions);
+    push(&mut collector.decisions, observation, MOST_BY_RULE);
 }
 
 fn push(decisions: &mut Vec<Observation>, observation: Observation, most: usize) {
@@ -122,9 +146,10 @@ fn fold_last(decisions: &mut Vec<Observation>) {
 
 pin_project! {
     /// An `async` block would hold the future twice: as its argument, and where it is awaited.
-    struct Collected<F> {
+    struct Collected<F, T> {
         #[pin]
         future: TaskLocalFuture<RefCell<Collector>, F>,
+        finish: fn(Collector) -> T,
         counted: Counted,
     }
 }
@@ -138,8 +163,8 @@ impl Drop for Counted {
     }
 }
 
-impl<F: Future> Future for Collected<F> {
-    type Output = (F::Output, Vec<Observation>);
+impl<F: Future, T: Default> Future for Collected<F, T> {
+    type Output = (F::Output, T);
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
@@ -149,8 +174,8 @@ impl<F: Future> Future for Collected<F> {
             collected.is_some(),
             "it is taken once, when the future ends"
         );
-        let decisions = collected.map(|collected| collected.decisions);
-        Poll::Ready((output, decisions.unwrap_or_default()))
+        let collected = collected.map(*this.finish);
+        Poll::Ready((output, collected.unwrap_or_default()))
     }
 }
 
@@ -163,8 +188,14 @@ pub(super) fn listens() -> bool {
 pub(super) fn decision(observation: impl FnOnce() -> Observation) {
     let _ = COLLECTING.try_with(|collecting| {
         let kept = &mut *collecting.borrow_mut();
-        (kept.add)(&mut kept.decisions, observation());
+        (kept.add)(kept, observation());
     });
+}
+
+/// A check was not decided.
+#[cfg(feature = "_layer")]
+pub(super) fn failed() {
+    let _ = COLLECTING.try_with(|collecting| collecting.borrow_mut().is_undecided = true);
 }
 
 #[cfg(all(test, feature = "_layer"))]
@@ -208,7 +239,7 @@ mod tests {
             }
         });
         assert_eq!(
-            told(&collected.await.1),
+            told(&collected.await.1.decisions),
             [("collected 1", 3), ("collected 2", 7), ("collected 1", 4)]
         );
     }
@@ -222,7 +253,7 @@ mod tests {
                 }
                 decide(0, 0, false);
             });
-            let ((), decisions) = collected.await;
+            let decisions = collected.await.1.decisions;
             assert!(decisions.len() <= 64, "{}", decisions.len());
             assert_eq!(*told(&decisions).last().unwrap(), ("collected 0", 0));
         }

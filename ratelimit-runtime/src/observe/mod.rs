@@ -20,7 +20,7 @@ mod survive;
 
 pub use self::collector::collect;
 #[cfg(feature = "_layer")]
-pub(crate) use self::collector::collect_by_rule;
+pub(crate) use self::collector::{DecisionsByRule, collect_by_rule};
 #[cfg(feature = "redis")]
 pub(crate) use self::connection::{ConnectionState, ObservedConnection};
 #[cfg(feature = "redis")]
@@ -106,9 +106,11 @@ pub(crate) fn decision(decision: &Decision, terms: &Terms, shadow: bool, is_sett
     }
 }
 
-/// Counts and logs the error of a check.
+/// Counts and logs the error of a check, and tells the collector.
 #[cold]
 pub(crate) fn failed(rule: Name, error: &RateLimitError) {
+    #[cfg(feature = "_layer")]
+    collector::failed();
     metrics::decision(|| (rule, OutcomeLabel::of_error(error), None));
     log::failed(rule.as_str(), error);
 }

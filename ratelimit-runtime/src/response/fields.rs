@@ -1,12 +1,14 @@
 //! Decisions as the header fields `RateLimit-Policy` and `RateLimit` of
 //! draft-ietf-httpapi-ratelimit-headers-10.
 
+#[cfg(feature = "_layer")]
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 #[cfg(feature = "_layer")]
-use sfv::{BareItem, Item as ListItem, List, ListEntry, Parser};
+use sfv::{BareItem, List, ListEntry, Parser};
 use sfv::{Integer, KeyRef, ListSerializer, StringRef, key_ref, string_ref};
 use smallvec::SmallVec;
 
@@ -22,7 +24,7 @@ pub(crate) type Field = (&'static str, String);
 const Q: &KeyRef = key_ref("q");
 const R: &KeyRef = key_ref("r");
 
-/// The most rules that a response reports; a handler may have checked more.
+/// The most rules that a layer reports; a handler may have checked more.
 #[cfg(feature = "_layer")]
 const MOST: usize = 10;
 
@@ -51,6 +53,9 @@ struct Item<'a> {
     quotas: SmallVec<[Quota; 2]>,
     /// `true` if the remaining cost is final.
     is_settled: bool,
+    /// `true` if the response is this refusal.
+    #[cfg(feature = "_layer")]
+    is_answer: bool,
 }
 
 impl<'a> Item<'a> {
@@ -76,12 +81,18 @@ impl<'a> Item<'a> {
             name,
             quotas,
             is_settled: true,
+            #[cfg(feature = "_layer")]
+            is_answer: false,
         })
     }
 
+    /// The item of a decision by the limits of an observed one of its rule.
     #[cfg(feature = "_layer")]
-    fn of_observation(observation: &'a Observation, names: &PublicNames) -> Option<Self> {
-        let decision = observation.decision();
+    fn of_observed(
+        decision: &'a Decision,
+        observation: &Observation,
+        names: &PublicNames,
+    ) -> Option<Self> {
         let of_decision = Self::of_decision(decision, names)?;
         let quota = |(index, limit): (usize, &crate::rule::Limit)| {
             let capacity = observation.algorithm().capacity(limit);
@@ -105,7 +116,7 @@ impl<'a> Item<'a> {
         }
         Some(Self {
             quotas,
-            is_settled: observation.is_settled(),
+            is_settled: !decision.is_allowed() || observation.is_settled(),
             ..of_decision
         })
     }
@@ -114,88 +125,106 @@ impl<'a> Item<'a> {
     fn is_known(&self) -> bool {
         self.decision.source() != Source::Nobody && self.is_settled
     }
+
+    /// The place of the item among others: of the first, clients have to know most.
+    #[cfg(feature = "_layer")]
+    fn rank(&self) -> impl Ord + use<> {
+        let decision = self.decision;
+        let is_known = self.is_known();
+        (
+            !self.is_answer,
+            decision.is_allowed(),
+            !is_known,
+            decision.remaining(),
+        )
+    }
 }
 
 /// The rules of a response and their standings.
 pub(crate) struct Standings<'a>(Vec<Item<'a>>);
 
 impl<'a> Standings<'a> {
-    /// The standings after these decisions, and after a refusal that may be missing among them.
+    /// The standings after these decisions. If the response is a refusal, this is its decision,
+    /// which may be missing among them.
     #[cfg(feature = "_layer")]
     pub(crate) fn after(
         observations: &'a [Observation],
-        refusal: Option<&'a Decision>,
+        answer: Option<&'a Decision>,
         names: &PublicNames,
     ) -> Self {
+        let of_all = observations.iter().filter_map(|observation| {
+            Item::of_observed(observation.decision(), observation, names)
+        });
+        let of_answer = answer.and_then(|answer| {
+            let mut known = observations
+                .iter()
+                .filter(|known| known.decision().rule == answer.rule);
+            let item = match known.next() {
+                // What was observed knows all limits of the rule.
+                Some(known) => Item::of_observed(answer, known, names)?,
+                None => Item::of_decision(answer, names)?,
+            };
+            Some(Item {
+                is_answer: true,
+                ..item
+            })
+        });
         let mut standings = Self(Vec::new());
-        for item in observations
-            .iter()
-            .filter_map(|observation| Item::of_observation(observation, names))
-        {
+        for item in of_all.chain(of_answer) {
             standings.add(item);
         }
-        if let Some(refusal) = refusal.and_then(|refusal| Item::of_decision(refusal, names)) {
-            match standings.of_name(refusal.name) {
-                // What was observed knows all limits of the rule.
-                Some(known) if known.decision.rule() == refusal.decision.rule() => {
-                    if refusal.decision.is_stricter_than(known.decision) {
-                        (known.decision, known.is_settled) = (refusal.decision, true);
-                    }
-                }
-                _ => standings.add(refusal),
-            }
+        while !standings.has_room() {
+            let ranks = standings.0.iter().map(Item::rank).enumerate();
+            let Some((last, _)) = ranks.max_by(|(_, one), (_, other)| one.cmp(other)) else {
+                break;
+            };
+            let _ = standings.0.remove(last);
         }
         standings
     }
 
-    #[cfg(feature = "_layer")]
-    fn of_name(&mut self, name: &str) -> Option<&mut Item<'a>> {
-        self.0.iter_mut().find(|item| item.name == name)
-    }
-
+    /// Adds an item, unless a stricter one has its name: of several, that matters to the client.
     #[cfg(feature = "_layer")]
     fn add(&mut self, item: Item<'a>) {
-        // Of several decisions under one name the strictest matters to the client.
-        if let Some(known) = self.of_name(item.name) {
-            if item.decision.is_stricter_than(known.decision) {
-                *known = item;
-            }
-        } else {
-            // A rule that refuses is listed in any case.
-            while !item.decision.is_allowed() && !self.has_room(&item) {
-                let _ = self.0.pop();
-            }
-            if self.has_room(&item) {
-                self.0.push(item);
-            }
+        match self.0.iter_mut().find(|known| known.name == item.name) {
+            Some(known) if item.rank() < known.rank() => *known = item,
+            Some(_) => {}
+            None => self.0.push(item),
         }
     }
 
-    /// Leaves out the rules of which lines of `RateLimit` from layers further in report less left,
-    /// or as much: a rule's limits and what is left of them come from one layer.
+    /// Leaves out the rule `refused`, whose refusal a layer further in has told of, and those of
+    /// which lines of `RateLimit` from such layers report less left, or as much: a rule's limits
+    /// and what is left of them come from one layer.
     #[cfg(feature = "_layer")]
-    pub(crate) fn yield_to<'l>(&mut self, further_in: impl Iterator<Item = &'l [u8]>) {
-        for entry in further_in.flat_map(parse) {
-            let ListEntry::Item(ListItem { bare_item, params }) = entry else {
-                continue;
+    pub(crate) fn yield_to<'l>(
+        &mut self,
+        further_in: impl Iterator<Item = &'l [u8]>,
+        refused: Option<&str>,
+    ) {
+        let further_in: List = further_in.flat_map(parse).collect();
+        self.0.retain(|item| {
+            let name = name(item.name, item.decision.limit_index());
+            let own = i64::try_from(item.decision.remaining()).ok();
+            let is_stricter = |entry: &ListEntry| {
+                let left = match entry {
+                    ListEntry::Item(item) => item.params.get(R).and_then(BareItem::as_integer),
+                    ListEntry::InnerList(_) => None,
+                };
+                item.is_known() && own < left.map(i64::from)
             };
-            let left = params.get(R).and_then(BareItem::as_integer).map(i64::from);
-            self.0.retain(|item| {
-                let name = name(item.name, item.decision.limit_index());
-                let own = i64::try_from(item.decision.remaining()).ok();
-                bare_item
-                    .as_string()
-                    .is_none_or(|known| known.as_str() != name)
-                    || item.is_known() && own < left
-            });
-        }
+            let mut named = further_in
+                .iter()
+                .filter(|entry| name_of(entry) == Some(&name));
+            refused != Some(item.name) && named.all(is_stricter)
+        });
     }
 
     #[cfg(feature = "_layer")]
-    fn has_room(&self, item: &Item<'_>) -> bool {
+    fn has_room(&self) -> bool {
         let bytes = |item: &Item<'_>| item.name.len() * item.quotas.len();
         let used: usize = self.0.iter().map(bytes).sum();
-        self.0.is_empty() || self.0.len() < MOST && used + bytes(item) <= MOST_BYTES
+        self.0.len() <= 1 || self.0.len() <= MOST && used <= MOST_BYTES
     }
 
     /// The known decision that is closest to a refusal.
@@ -335,9 +364,13 @@ pub(crate) fn joined<'l>(further_in: impl Iterator<Item = &'l [u8]>, own: String
     if further_in.peek().is_none() {
         return own;
     }
-    let mut list = List::new();
+    let (mut list, mut places) = (List::new(), HashMap::new());
     for entry in further_in.chain(parse(own.as_bytes())) {
-        match list.iter_mut().find(|known| is_same_name(known, &entry)) {
+        let place = match name_of(&entry) {
+            Some(name) => *places.entry(name.to_owned()).or_insert(list.len()),
+            None => list.len(),
+        };
+        match list.get_mut(place) {
             Some(known) => *known = entry,
             None => list.push(entry),
         }
@@ -347,11 +380,12 @@ pub(crate) fn joined<'l>(further_in: impl Iterator<Item = &'l [u8]>, own: String
     line.finish().unwrap_or(own)
 }
 
+/// The name of a policy; `None` of anything else that a handler may have written.
 #[cfg(feature = "_layer")]
-fn is_same_name(one: &ListEntry, other: &ListEntry) -> bool {
-    match (one, other) {
-        (ListEntry::Item(one), ListEntry::Item(other)) => one.bare_item == other.bare_item,
-        _ => false,
+fn name_of(entry: &ListEntry) -> Option<&str> {
+    match entry {
+        ListEntry::Item(item) => item.bare_item.as_string().map(StringRef::as_str),
+        ListEntry::InnerList(_) => None,
     }
 }
 

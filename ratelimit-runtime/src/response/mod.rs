@@ -19,8 +19,22 @@ pub use self::responses::Responses;
 #[cfg(feature = "_layer")]
 use crate::decision::Decision;
 
-/// An extension of a response whose fields are those of this refusal alone. A layer replaces the
-/// fields by those of all decisions, including this one.
+/// An extension of a response: the refusal that it is.
 #[cfg(feature = "_layer")]
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct RefusalDecision(pub(crate) Decision);
+pub(crate) struct RefusalDecision {
+    pub(crate) decision: Decision,
+    /// `true` if the fields are those of all decisions in a layer, including this one; `false` if
+    /// they are those of this refusal alone, which a layer replaces.
+    pub(crate) is_in_layer: bool,
+}
+
+#[cfg(feature = "_layer")]
+impl RefusalDecision {
+    pub(crate) fn alone(decision: Decision) -> Self {
+        Self {
+            decision,
+            is_in_layer: false,
+        }
+    }
+}

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::rule::Name;
+
 type Naming = dyn Fn(&str) -> Option<&str> + Send + Sync;
 
 /// The names of rules that clients see: those of the rules, unless set.
@@ -11,7 +13,11 @@ pub(crate) struct PublicNames(Option<Arc<Naming>>);
 
 impl PublicNames {
     pub(super) fn new(naming: impl Fn(&str) -> Option<&str> + Send + Sync + 'static) -> Self {
-        Self(Some(Arc::new(naming)))
+        // Of rules whose names are not known, one may be hidden.
+        let known = |rule: &str| rule != Name::OTHER;
+        Self(Some(Arc::new(move |rule| {
+            naming(rule).filter(|_| known(rule))
+        })))
     }
 
     /// The name of a rule; if that is a path, as derived names are, only its last part. `None` if

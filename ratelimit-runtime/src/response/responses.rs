@@ -34,8 +34,10 @@ use crate::error::RateLimitError;
 /// an expired draft: a rule `login` of 5 a minute says `"login";q=5;w=60` and, refused,
 /// `"login";r=0;t=31`.
 ///
+/// - `t` of a refusal is the wait, as in `Retry-After`. Of an admitted call it is the time until
+///   the limit is unused: where units come back one by one, the first of them do so sooner.
 /// - Further limits of a rule are `"login/2"` and so on. A name stands once, over all layers and
-///   the handler: with the item that has the least left.
+///   the handler: with the item that refuses, or else has the least left.
 /// - A bucket whose burst is not its `max` has it in a parameter of its own,
 ///   `"upload";q=1000;w=3600;burst=50`: what it admits at once, and so the most that `r` can be.
 ///   Outside of a layer such a refusal is sent without `RateLimit-Policy`.
@@ -85,7 +87,8 @@ impl Responses {
 
     /// Makes the body and its media type by a function of your own. Behind a
     /// [`RateLimitLayer`](crate::RateLimitLayer) it may depend on the [request](Refusal::request),
-    /// of which each layer then makes a copy.
+    /// of which each layer then makes a copy. A media type that no header can hold is logged, and
+    /// not sent.
     ///
     /// ```
     /// use ratelimit_runtime::{Refusal, Responses};
@@ -108,8 +111,8 @@ impl Responses {
     }
 
     /// Sets whether `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` (in
-    /// seconds) are sent as well; not by default. They are those of the rule that refuses, or of
-    /// the rule with the least left, over all layers.
+    /// seconds, as `t`) are sent as well; not by default. They are those of the rule that refuses,
+    /// or of the rule with the least left, over all layers.
     #[must_use]
     pub fn legacy_headers(mut self, on: bool) -> Self {
         self.legacy = on;
@@ -229,7 +232,9 @@ impl Responses {
                 );
             }
             #[cfg(feature = "_layer")]
-            response.extensions_mut().insert(RefusalDecision(*decision));
+            response
+                .extensions_mut()
+                .insert(RefusalDecision::alone(*decision));
         }
         response
     }
@@ -263,7 +268,13 @@ impl Responses {
         let mut response = Response::new(body);
         *response.status_mut() = refusal.http_status();
         let headers = response.headers_mut();
-        headers.extend(HeaderValue::from_str(kind).map(|kind| (CONTENT_TYPE, kind)));
+        match HeaderValue::from_str(kind) {
+            Ok(kind) => drop(headers.insert(CONTENT_TYPE, kind)),
+            Err(_) => RateLimitError::misconfigured(format!(
+                "`Responses::body` gives a media type, such as \"text/plain\", not {kind:?}"
+            ))
+            .log_if_misconfigured(),
+        }
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         response
     }

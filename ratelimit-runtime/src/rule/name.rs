@@ -155,9 +155,12 @@ impl Interned {
 }
 
 /// The name that stands for all names beyond [`MAX_NAMES`].
-static OTHER: Interned = Interned::new("(other)");
+static OTHER: Interned = Interned::new(Name::OTHER);
 
 impl Name {
+    /// The text that stands for all names beyond [`MAX_NAMES`].
+    pub(crate) const OTHER: &str = "(other)";
+
     /// The interned form of `name`.
     pub(crate) fn intern(name: &str) -> Self {
         let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);

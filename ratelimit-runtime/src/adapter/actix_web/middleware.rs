@@ -152,7 +152,9 @@ fn answered(error: Error) -> (Error, Option<HttpResponse>) {
 fn apply<B>(update: &HeaderUpdate, response: &mut HttpResponse<B>) {
     let refusal = response.extensions_mut().remove::<RefusalDecision>();
     let is_refusal = response.status() == StatusCode::TOO_MANY_REQUESTS;
-    update.apply(is_refusal, refusal, response.headers_mut());
+    if let Some(refusal) = update.apply(is_refusal, refusal, response.headers_mut()) {
+        response.extensions_mut().insert(refusal);
+    }
 }
 
 impl Fields for HeaderMap {

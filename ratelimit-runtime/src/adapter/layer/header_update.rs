@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::decision::{Decision, whole_seconds};
-use crate::observe::Observation;
+use crate::observe::{DecisionsByRule, Observation};
 use crate::response::{RefusalDecision, Responses, Standings, joined, legacy_fields};
 
 /// The header fields of a response, of whatever crate. Names are in lower case.
@@ -20,7 +20,7 @@ pub(in crate::adapter) trait Fields {
 
 /// The header fields that the decisions made for a request add to its response.
 pub(in crate::adapter) struct HeaderUpdate {
-    pub(super) decisions: Vec<Observation>,
+    pub(super) decided: DecisionsByRule,
     pub(super) responses: Arc<Responses>,
 }
 
@@ -39,59 +39,75 @@ fn remaining(headers: &impl Fields) -> Option<u64> {
 
 impl HeaderUpdate {
     /// Writes the fields into the headers of a response. `is_refusal` tells that its status is a
-    /// refusal's, `refusal` the decision whose fields it already has.
+    /// refusal's, `refusal` which one it is made of. Gives the refusal for layers further out.
     pub(in crate::adapter) fn apply(
         &self,
         is_refusal: bool,
         refusal: Option<RefusalDecision>,
         headers: &mut impl Fields,
-    ) {
-        let mut standings = Standings::after(
-            &self.decisions,
-            refusal.as_ref().map(|RefusalDecision(decision)| decision),
-            &self.responses.names,
+    ) -> Option<RefusalDecision> {
+        let (further_in, made) = match refusal {
+            Some(refusal) if refusal.is_in_layer => (Some(refusal.decision), None),
+            made => (None, made.map(|refusal| refusal.decision)),
+        };
+        let names = &self.responses.names;
+        // A handler may answer with a status alone.
+        let own = match further_in {
+            None if is_refusal => made.or_else(|| self.last_refusal()),
+            _ => made,
+        };
+        let mut standings = Standings::after(&self.decided.decisions, own.as_ref(), names);
+        let strictest = standings.strictest().copied();
+        // Fields of a refusal alone are among these; those of layers further in are not.
+        let lines = headers.all("ratelimit").filter(|_| made.is_none());
+        standings.yield_to(
+            lines,
+            further_in.and_then(|refusal| names.of(refusal.rule())),
         );
-        let strictest = standings.strictest().filter(|_| self.responses.legacy);
-        // Fields of the refusal are among these; those that a layer further in has written are not.
-        standings.yield_to(headers.all("ratelimit").filter(|_| refusal.is_none()));
         for (name, value) in standings.fields() {
-            let further_in = headers.all(name).filter(|_| refusal.is_none());
+            let further_in = headers.all(name).filter(|_| made.is_none());
             let line = joined(further_in, value);
             headers.set(name, line);
         }
         // These are of one rule. Of a refused call it is the one that refuses, which may have more
         // left than others, or no name for clients.
-        let tells = |strictest: &Decision| {
-            if is_refusal {
-                !strictest.is_allowed()
-            } else {
-                refusal.is_some()
-                    || remaining(headers).is_none_or(|remaining| strictest.remaining() < remaining)
-            }
+        let reported = match own {
+            Some(refusal) => Some(refusal).filter(|refusal| names.of(refusal.rule()).is_some()),
+            None if is_refusal || further_in.is_some() => None,
+            None => strictest.filter(|strictest| {
+                remaining(headers).is_none_or(|remaining| strictest.remaining() < remaining)
+            }),
         };
-        if let Some(strictest) = strictest.filter(|strictest| tells(strictest)) {
+        if let Some(reported) = reported.filter(|_| self.responses.legacy) {
             headers.remove("x-ratelimit-reset");
-            for (name, value) in legacy_fields(strictest) {
+            for (name, value) in legacy_fields(&reported) {
                 headers.set(name, value);
             }
         }
-        if is_refusal {
-            self.lend_wait(headers);
+        if let Some(refusal) = own.filter(|_| is_refusal) {
+            lend_wait(&refusal, headers);
         }
+        let refusal = further_in.or(own);
+        refusal.map(|decision| RefusalDecision {
+            decision,
+            is_in_layer: true,
+        })
     }
 
-    /// Adds `Retry-After` if the last decision is a refusal, which the handler may have answered
-    /// with a status alone.
-    fn lend_wait(&self, headers: &mut impl Fields) {
-        let last = self.decisions.last().map(Observation::decision);
-        if let Some(refusal) = last.filter(|decision| !decision.is_allowed())
-            && headers.all("retry-after").next().is_none()
-        {
-            if let Some(wait) = refusal.retry_after() {
-                headers.set("retry-after", whole_seconds(wait).to_string());
-            }
-            keep_out_of_caches(headers);
+    /// The refusal with which the checks of the request ended, if they did.
+    fn last_refusal(&self) -> Option<Decision> {
+        let last = self.decided.decisions.last().map(Observation::decision);
+        last.copied().filter(|_| self.decided.ends_refused)
+    }
+}
+
+/// Adds `Retry-After` to a refusal that the handler has answered with a status alone.
+fn lend_wait(refusal: &Decision, headers: &mut impl Fields) {
+    if headers.all("retry-after").next().is_none() {
+        if let Some(wait) = refusal.retry_after() {
+            headers.set("retry-after", whole_seconds(wait).to_string());
         }
+        keep_out_of_caches(headers);
     }
 }
 

@@ -68,7 +68,9 @@ impl<E: Endpoint, R: RequestRules<Request, Response> + Send + Sync> Endpoint
         let mut response = answer?;
         let refusal = response.extensions_mut().remove::<RefusalDecision>();
         let is_refusal = response.status() == StatusCode::TOO_MANY_REQUESTS;
-        update.apply(is_refusal, refusal, response.headers_mut());
+        if let Some(refusal) = update.apply(is_refusal, refusal, response.headers_mut()) {
+            response.extensions_mut().insert(refusal);
+        }
         Ok(response)
     }
 }
@@ -80,7 +82,7 @@ fn responded(mut error: poem::Error) -> poem::Result<Response> {
     let refusal = error.downcast_ref::<RateLimitError>();
     // The response of an error has the extensions of the error, not those that it was made with.
     if let Some(decision) = refusal.and_then(|refusal| refusal.decision().copied()) {
-        error.set_data(RefusalDecision(decision));
+        error.set_data(RefusalDecision::alone(decision));
     }
     let is_ours = error.is::<RateLimitError>() || error.is::<KeyRejection>();
     if !is_ours && error.status() != StatusCode::TOO_MANY_REQUESTS {

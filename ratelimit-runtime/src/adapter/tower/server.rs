@@ -86,7 +86,9 @@ where
             if let Ok(response) = &mut answer {
                 let refusal = response.extensions_mut().remove::<RefusalDecision>();
                 let is_refusal = P::is_refusal(response);
-                update.apply(is_refusal, refusal, response.headers_mut());
+                if let Some(refusal) = update.apply(is_refusal, refusal, response.headers_mut()) {
+                    response.extensions_mut().insert(refusal);
+                }
             }
             answer
         })
