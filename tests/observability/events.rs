@@ -432,6 +432,11 @@ fn an_episode_whose_runtime_has_ended_is_ended_by_the_next_refusal() {
         let told = [log.count("shadow_refused"), log.count("shadow_ended")];
         assert_eq!(told.map(|count| count as u64), [expected.0, expected.1]);
     }
+    // No task can wait for it on one without timers.
+    let untimed = tokio::runtime::Builder::new_current_thread().build();
+    let (untimed, rule) = (untimed.unwrap(), rule.with_cost(2));
+    let _ = untimed.block_on(memory.acquire(&rule, &Key::of("bob")));
+    assert_eq!(untimed.metrics().num_alive_tasks(), 0);
 }
 
 /// A store without memory, with words of its own.

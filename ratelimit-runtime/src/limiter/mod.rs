@@ -447,7 +447,8 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// [`RateLimitError::Unavailable`] after that time, with how many settlements were open.
+    /// [`RateLimitError::Unavailable`] after that time, with how many settlements were open;
+    /// `Misconfigured` if some are, and no tokio runtime with timers is running here.
     pub async fn settled_within(&self, timeout: Duration) -> Result<(), RateLimitError> {
         self.engine.settled_within(timeout).await
     }
