@@ -145,7 +145,8 @@ pub(crate) fn no_client(proxy: Option<std::net::IpAddr>, reason: &str) {
         name: "no_client", target: SETUP, proxy, reason,
         "no_client: a trusted proxy names no client: such requests share the limits of its own \
          address, or are refused if it has none or `TrustedProxies` is strict. Let it write the \
-         header that `TrustedProxies` reads: `X-Forwarded-For`, unless set"
+         header that `TrustedProxies` reads: `X-Forwarded-For`, unless set. Of a client inside of a \
+         trusted network, all addresses are trusted"
     );
 }
 
