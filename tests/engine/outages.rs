@@ -179,19 +179,17 @@ async fn a_block_set_during_an_outage_goes_on_refusing_after_it() {
     let (alice, bob) = (Key::of("alice"), Key::of("bob"));
     store.fail();
     let _ = limiter.acquire(&rule, &alice).await.unwrap();
-    assert!(
-        limiter
-            .acquire(&rule, &alice)
-            .await
-            .unwrap_err()
-            .decision()
-            .unwrap()
-            .is_blocked()
-    );
-    store.heal();
-    tokio::time::advance(Duration::from_secs(5)).await;
-    let refused = limiter.acquire(&rule, &alice).await.unwrap_err();
-    assert!(refused.decision().unwrap().is_blocked(), "{refused:?}");
+    for (heals, source) in [(false, Source::Fallback), (true, Source::DenyCache)] {
+        if heals {
+            store.heal();
+            tokio::time::advance(Duration::from_secs(5)).await;
+        }
+        let refused = limiter.acquire(&rule, &alice).await.unwrap_err();
+        let refusal = refused.decision().unwrap();
+        assert_eq!((refusal.is_blocked(), refusal.source()), (true, source));
+        let peeked = limiter.peek(&rule, &alice).await.unwrap();
+        assert_eq!((peeked.is_blocked(), peeked.source()), (true, source));
+    }
     assert_eq!(
         limiter.acquire(&rule, &bob).await.unwrap().source(),
         Source::Store

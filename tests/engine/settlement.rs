@@ -413,24 +413,31 @@ fn a_reservation_whose_runtime_has_ended_is_settled_by_another_or_not_at_all() {
     assert_eq!(left, 4, "it counts until it expires");
 }
 
-/// As in a job that has a runtime of its own for some steps.
+/// As in a job that has a runtime of its own for some steps, which may be one without timers.
 #[test]
 fn a_reservation_that_is_released_on_a_runtime_that_ends_is_settled_on_its_own() {
     let store = Remote::default();
     let limiter = RateLimiter::with_store(store.clone());
     let rule = Rule::new("job", Limit::per_hour(5));
-    let main = tokio::runtime::Runtime::new().unwrap();
-    let reservation = main.block_on(limiter.reserve(&rule, &Key::global()));
-    let reservation = reservation.unwrap();
-    let job = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    job.block_on(async move { reservation.release() });
-    drop(job);
-    main.block_on(limiter.settled_within(Duration::from_secs(10)))
-        .unwrap();
-    assert_eq!(store.released.load(Ordering::SeqCst), 1);
+    let runtime = tokio::runtime::Builder::new_current_thread;
+    let main = runtime().enable_all().build().unwrap();
+    let settled = || limiter.settled_within(Duration::from_secs(10));
+    for (mut job, has_timers) in [(runtime(), false), (runtime(), true)] {
+        let reservation = main.block_on(limiter.reserve(&rule, &Key::global()));
+        let reservation = reservation.unwrap();
+        if has_timers {
+            job.enable_all();
+        }
+        let job = job.build().unwrap();
+        job.block_on(async move { reservation.release() });
+        if !has_timers {
+            let error = job.block_on(settled()).unwrap_err();
+            assert!(error.to_string().contains("`enable_time`"), "{error}");
+        }
+        drop(job);
+        main.block_on(settled()).unwrap();
+    }
+    assert_eq!(store.released.load(Ordering::SeqCst), 2);
     let left = main.block_on(limiter.peek(&rule, &Key::global()));
     assert_eq!(left.unwrap().remaining(), 5);
 }

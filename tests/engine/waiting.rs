@@ -479,15 +479,22 @@ async fn a_rule_without_wait_refuses_at_once_whether_others_wait_or_not() {
 }
 
 #[test]
-fn waiting_without_a_runtime_is_misconfigured_and_no_panic() {
+fn waiting_without_a_runtime_or_its_timers_is_misconfigured_and_no_panic() {
     let rule = Rule::new("wait", Limit::per_hour(1)).with_wait(Duration::from_secs(1));
     let limiter = RateLimiter::memory();
-    let error = block_on_without_a_runtime(limiter.acquire(&rule, &Key::global())).unwrap_err();
-    assert!(
-        matches!(error, RateLimitError::Misconfigured(_)),
-        "{error:?}"
-    );
-    assert!(error.to_string().contains("tokio runtime"), "{error}");
+    let acquire = async || limiter.acquire(&rule, &Key::global()).await;
+    let untimed = tokio::runtime::Builder::new_current_thread().build();
+    for (outcome, says) in [
+        (block_on_without_a_runtime(acquire()), "none is running"),
+        (untimed.unwrap().block_on(acquire()), "`enable_time`"),
+    ] {
+        let error = outcome.unwrap_err();
+        assert!(
+            matches!(error, RateLimitError::Misconfigured(_)),
+            "{error:?}"
+        );
+        assert!(error.to_string().contains(says), "{error}");
+    }
 }
 
 /// On several threads callers with the turn are answered in any order.

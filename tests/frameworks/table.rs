@@ -565,16 +565,16 @@ async fn a_rule_without_a_name_for_clients_is_in_no_field_and_is_waited_for_all_
         .problem_json()
         .rule_names(|rule| match rule {
             "login-email" => None,
-            "orders-v2" => Some("orders"),
+            "orders-v2" => Some("api.orders"),
             rule => Some(rule),
         });
     for rules in [[&login, &orders], [&orders, &login]] {
         for server in each(|| with(&responses), |layer| of_two(&layer, rules)).await {
             for left in [99, 98] {
                 let answer = server.answer(ask("/alice")).await;
-                let orders = policy("orders", 100, 3600);
+                let orders = policy("api.orders", 100, 3600);
                 assert_eq!(answer.policies, [orders]);
-                let orders = standing("orders", left, 3600);
+                let orders = standing("api.orders", left, 3600);
                 assert_eq!(answer.standings, [orders]);
                 let left = left.to_string();
                 assert_eq!(answer.legacy, ["100", &left, "3600"]);

@@ -172,10 +172,16 @@ async fn answers_and_statuses_report_decisions() {
 
 #[tokio::test(start_paused = true)]
 async fn a_status_names_a_rule_as_the_limiter_does_to_clients_or_not_at_all() {
-    let login = Rule::named("login-email", Limit::per_minute(1));
+    let login = Rule::named("shop.login-email", Limit::per_minute(1));
     let nameless = Responses::new().rule_names(|_| None);
-    let named = Responses::new().rule_names(|_| Some("login"));
-    for (responses, rules) in [(nameless, vec![]), (named, vec!["login".to_owned()])] {
+    let named = Responses::new().rule_names(|_| Some("login.v2"));
+    let unchanged = Responses::new().rule_names(|rule| Some(rule));
+    for (responses, names) in [
+        (nameless, &[][..]),
+        (named, &["login.v2"]),
+        (unchanged, &["login-email"]),
+    ] {
+        let rules: Vec<String> = names.iter().copied().map(String::from).collect();
         let limiter = RateLimiter::builder().responses(responses).build().unwrap();
         let _ = limiter.acquire(&login, &Key::of("alice")).await.unwrap();
         let error = limiter.acquire(&login, &Key::of("alice")).await;

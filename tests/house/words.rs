@@ -29,7 +29,7 @@ const LONG_LINES: &[(&str, usize)] = &[
     ("ratelimit-runtime/src/limiter", 3),
     ("ratelimit-runtime/src/observe", 2),
     ("ratelimit-runtime/src/response", 2),
-    ("ratelimit-runtime/src/rule", 16),
+    ("ratelimit-runtime/src/rule", 15),
     ("ratelimit-runtime/src/store", 205),
     ("ratelimit-runtime/src/testkit", 2),
     ("tests/attribute", 3),

@@ -58,6 +58,9 @@ impl fmt::Display for ClientIp {
 /// every framework. If the connection has no known address, the request is answered 500. If a
 /// trusted proxy names no client, the key is the proxy's own address, which such clients share; or
 /// the request is answered 400, if the proxy has none or [`strict`](TrustedProxies::strict) is set.
+/// `ratelimit-admin find` fills such keys of a rule whose
+/// [`with_template`](crate::Rule::with_template) is `"<ip>"`, of a
+/// [`KeyKind::Address`](crate::KeyKind::Address).
 ///
 /// ```
 /// # #[cfg(feature = "axum")] {

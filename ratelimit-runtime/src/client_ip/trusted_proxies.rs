@@ -29,10 +29,10 @@ use crate::response::KeyRejection;
 /// the first other one is the client. Text further left, and every other header field, may have
 /// been sent by the client.
 ///
-/// A trusted proxy may name no client: no such field, `unknown`, an obfuscated identifier, or
-/// anything but an address. Then its own address stands for all its clients, which share their
-/// limits, and the log has the event `no_client`; with [`strict`](Self::strict), and where the
-/// proxy has no address, such requests are answered 400.
+/// A trusted proxy may name no client: no such field, trusted addresses only, as of a client inside
+/// of such a network, `unknown`, or anything else but an address. Then its own address stands for
+/// all its clients, which share their limits, and the log has the event `no_client`; with
+/// [`strict`](Self::strict), and where the proxy has no address, such requests are answered 400.
 ///
 /// ```
 /// use ratelimit_runtime::{RateLimiter, TrustedProxies};
@@ -223,15 +223,17 @@ impl TrustedProxies {
         peer: Option<IpAddr>,
         hops: impl Iterator<Item = Option<IpAddr>>,
     ) -> Result<IpAddr, (Option<IpAddr>, &'static str)> {
-        let mut proxy = peer;
+        let (mut proxy, mut reason) = (peer, "no_header");
         for hop in hops.take(MOST_HOPS) {
             match hop {
-                Some(address) if self.trusts(address) => proxy = Some(address),
+                Some(address) if self.trusts(address) => {
+                    (proxy, reason) = (Some(address), "all_trusted");
+                }
                 Some(client) => return Ok(client),
                 None => return Err((proxy, "no_address")),
             }
         }
-        Err((proxy, "no_header"))
+        Err((proxy, reason))
     }
 }
 

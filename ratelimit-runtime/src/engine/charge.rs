@@ -64,7 +64,8 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`RateLimitError::Unavailable`] if settlements or permits are not done after `timeout`.
+    /// [`RateLimitError::Unavailable`] if settlements or permits are not done after `timeout`;
+    /// `Misconfigured` if some are not done, and the caller cannot wait here.
     pub(crate) async fn settled_within(&self, timeout: Duration) -> Result<(), RateLimitError> {
         let settled = async {
             self.settlements.ended().await;
@@ -74,6 +75,9 @@ impl Engine {
         pace::timeout(timeout.min(Limit::MAX_WINDOW), settled)
             .await
             .map_err(|_| {
+                if let Err(why) = pace::can_wait() {
+                    return StoreError::misconfigured(format!("not all is settled: {why}")).into();
+                }
                 let open = match self.settlements.open() {
                     0 => "permits or units taken ahead".to_owned(),
                     open => format!("{open} settlements"),
@@ -228,9 +232,9 @@ impl OpenCharge {
             return;
         }
         let failed = |why: &'static str| Some(StoreError::unavailable(why));
-        // It may be dropped where there is no runtime.
+        // It may be dropped where there is no runtime, or one without timers.
         let of_call = self.runtime.take();
-        let Some(runtime) = Handle::try_current().ok().or_else(|| of_call.clone()) else {
+        let Some(runtime) = pace::runtime().ok().or_else(|| of_call.clone()) else {
             self.error = failed("there is no tokio runtime to settle it on");
             return;
         };

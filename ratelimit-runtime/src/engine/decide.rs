@@ -39,7 +39,7 @@ pub(crate) fn decide_now<T: Conclusion>(
         return T::of(check.conclude(Err(error)));
     }
     if engine.fallback.may_block()
-        && let Some(blocked) = engine.fallback.blocked(check)
+        && let Some(blocked) = engine.blocked(check)
     {
         return T::of(check.conclude(Ok(blocked)));
     }

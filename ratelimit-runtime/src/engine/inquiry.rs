@@ -69,7 +69,7 @@ impl<'a> Inquiry<'a> {
     async fn peek(self, time: Time) -> Result<Decision, RateLimitError> {
         let (engine, check) = (&self.part.engine, self.part.check());
         let is_limits = self.permit.is_none();
-        if let Some(blocked) = engine.fallback.blocked(&check).filter(|_| is_limits) {
+        if let Some(blocked) = engine.blocked(&check).filter(|_| is_limits) {
             return Ok(blocked);
         }
         let error = match self.look(self.cost(), time).await {

@@ -47,6 +47,20 @@ pub(super) fn admitted_or_longest(
 }
 
 impl Engine {
+    /// The refusal of a key that was blocked in this process in an outage, which is over if the
+    /// store serves: then nothing is degraded.
+    pub(super) fn blocked(&self, check: &Check<'_>) -> Option<Decision> {
+        let verdict = self.fallback.blocked(check)?;
+        let source = match self.store.health(&check.request) {
+            Health::Up => Source::DenyCache,
+            Health::Full | Health::Slow | Health::Down => Source::Fallback,
+        };
+        Some(Decision {
+            source,
+            ..check.decision(&verdict)
+        })
+    }
+
     /// A refusal that still holds for a check whose store gave this error. A mistake in a setting
     /// is an error even if a refusal is known.
     pub(super) fn known_refusal(&self, check: &Check<'_>, error: &StoreError) -> Option<Decision> {

@@ -254,7 +254,8 @@ impl RateLimiter {
 
     /// Forgets the charges and the block of the key, for all processes on the same store; `true` if
     /// there were any. Calls in flight keep their permits. Callers that wait are not woken: they
-    /// ask again at the time that their last refusal named.
+    /// ask again at the time that their last refusal named. A block that another process set during
+    /// an outage stays in its memory.
     ///
     /// In a sliding window, refunds and settlements of charges made before the reset change
     /// nothing, unless a later call got the same ticket, which a burst ahead of the clock makes
@@ -327,7 +328,8 @@ impl RateLimiter {
 
     /// Ends a block for all processes on the same store, and leaves the charges as they are; `true`
     /// if there was one. Forgets the key's offences, even without a block: under a rule whose block
-    /// grows, the next offence counts as the first.
+    /// grows, the next offence counts as the first. A block that another process set during an
+    /// outage stays in its memory.
     ///
     /// # Errors
     ///
@@ -447,7 +449,8 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// [`RateLimitError::Unavailable`] after that time, with how many settlements were open.
+    /// [`RateLimitError::Unavailable`] after that time, with how many settlements were open;
+    /// `Misconfigured` if some are, and no tokio runtime with timers is running here.
     pub async fn settled_within(&self, timeout: Duration) -> Result<(), RateLimitError> {
         self.engine.settled_within(timeout).await
     }

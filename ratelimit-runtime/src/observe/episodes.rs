@@ -10,6 +10,8 @@ use tokio::task::AbortHandle;
 use tokio::time;
 use tracing::instrument::WithSubscriber as _;
 
+use crate::pace;
+
 /// The time without an event after which the next one begins a new episode.
 const QUIET: Duration = Duration::from_secs(60);
 /// The most episodes at a time. Events of further episodes are left out, so that texts made up by
@@ -65,7 +67,7 @@ struct ShadowEpisode {
     /// The time of the last refusal, by tokio's clock: a task logs the end of an episode.
     last: time::Instant,
     refusals: u64,
-    /// The task that ends the episode, if its first call had a runtime.
+    /// The task that ends the episode, if its first call had a runtime with timers.
     end: Option<AbortHandle>,
 }
 
@@ -102,7 +104,7 @@ impl ShadowEpisodes {
             episode.refusals += 1;
             if episode.end.as_ref().is_none_or(AbortHandle::is_finished) {
                 let end = |runtime: Handle| runtime.spawn(self.end(rule).with_current_subscriber());
-                episode.end = Handle::try_current()
+                episode.end = pace::runtime()
                     .ok()
                     .map(|runtime| end(runtime).abort_handle());
             }

@@ -67,8 +67,9 @@ fn shadow_ended(rule: &str, refusals: u64) {
     });
 }
 
-/// Logs that a check ended with an error.
+/// Logs that a check ended with an error, and a mistake in the setup so that it is seen.
 pub(super) fn failed(rule: &str, error: &RateLimitError) {
+    error.log_if_misconfigured();
     let outcome = OutcomeLabel::of_error(error).as_str();
     tracing::debug!(name: "failed", target: DECISION, rule, outcome, %error, "failed");
 }
@@ -119,10 +120,10 @@ pub(crate) fn unsettled(rule: &str, completion: &dyn Debug, error: &StoreError) 
     });
 }
 
-#[cfg(feature = "http")]
 impl RateLimitError {
     /// Logs a mistake in the setup, which clients are not shown: once per episode of an error,
-    /// because clients can repeat their requests. A mistake in a rule names the rule.
+    /// because clients can repeat their requests. A mistake in a rule names the rule. Responses
+    /// call it too, for errors that no check gave, such as that of a `peek`.
     pub(crate) fn log_if_misconfigured(&self) {
         static EPISODES: Episodes = Episodes::new();
         if let Self::Misconfigured(error) = self
@@ -144,7 +145,8 @@ pub(crate) fn no_client(proxy: Option<std::net::IpAddr>, reason: &str) {
         name: "no_client", target: SETUP, proxy, reason,
         "no_client: a trusted proxy names no client: such requests share the limits of its own \
          address, or are refused if it has none or `TrustedProxies` is strict. Let it write the \
-         header that `TrustedProxies` reads: `X-Forwarded-For`, unless set"
+         header that `TrustedProxies` reads: `X-Forwarded-For`, unless set. Of a client inside of \
+         a trusted network, all addresses are trusted"
     );
 }
 

@@ -21,6 +21,6 @@ pub(crate) use self::backoff::Backoff;
 #[cfg(feature = "redis")]
 pub(crate) use self::line::has_kept_thread;
 pub(crate) use self::line::{give_way, is_due, poll_slice};
-pub(crate) use self::timeout::{Elapsed, can_wait, timeout, timeout_at};
+pub(crate) use self::timeout::{Elapsed, can_wait, runtime, timeout, timeout_at};
 #[cfg(feature = "redis")]
 pub(crate) use self::yields::{CALLERS_RETURN, READY_TASKS_RUN, REPLIES_ARRIVE, SOCKETS_ARE_READ};

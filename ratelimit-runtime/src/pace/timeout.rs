@@ -1,12 +1,14 @@
 //! Timers that are made when they are needed: a future that is ready needs none, and may be awaited
 //! outside a runtime.
 
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
+use std::panic::catch_unwind;
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, Id};
 use tokio::time::Instant;
 
 /// The error of a timeout.
@@ -21,7 +23,8 @@ pub(crate) fn timeout<F: Future>(
     timeout_at(Instant::now() + time, future)
 }
 
-/// Waits for `future`, but no longer than until `at`, by tokio's clock.
+/// Waits for `future`, but no longer than until `at`, by tokio's clock; and not at all where a
+/// caller [cannot wait](can_wait).
 pub(crate) async fn timeout_at<F: Future>(at: Instant, future: F) -> Result<F::Output, Elapsed> {
     let mut future = pin!(future);
     let mut time = pin!(None);
@@ -30,6 +33,9 @@ pub(crate) async fn timeout_at<F: Future>(at: Instant, future: F) -> Result<F::O
             return Poll::Ready(Ok(output));
         }
         if time.is_none() {
+            if can_wait().is_err() {
+                return Poll::Ready(Err(Elapsed));
+            }
             time.set(Some(tokio::time::sleep_until(at)));
         }
         match time.as_mut().as_pin_mut() {
@@ -40,11 +46,37 @@ pub(crate) async fn timeout_at<F: Future>(at: Instant, future: F) -> Result<F::O
     .await
 }
 
-/// The reason why a caller outside a tokio runtime cannot wait.
-pub(crate) const NO_RUNTIME: &str =
-    "it has to wait, which needs a tokio runtime, and none is running here";
+/// The runtime of a caller that can wait here, else the reason why it cannot.
+pub(crate) fn runtime() -> Result<Handle, &'static str> {
+    let runtime = Handle::try_current()
+        .map_err(|_| "it has to wait, which needs a tokio runtime, and none is running here")?;
+    if has_timers(runtime.id()) {
+        Ok(runtime)
+    } else {
+        Err(
+            "it has to wait, and the tokio runtime has no timers: build it with `enable_time`, or \
+             with `enable_all` for Redis",
+        )
+    }
+}
 
 /// `Ok` if a caller can wait here, else the reason why not.
 pub(crate) fn can_wait() -> Result<(), &'static str> {
-    Handle::try_current().map(drop).map_err(|_| NO_RUNTIME)
+    runtime().map(drop)
+}
+
+/// `true` if the current runtime has timers. tokio says so only by a panic, which the panic hook
+/// reports: it is asked once for each runtime that a thread is in.
+fn has_timers(current: Id) -> bool {
+    thread_local! {
+        static ASKED: Cell<Option<(Id, bool)>> = const { Cell::new(None) };
+    }
+    if let Some((runtime, has_timers)) = ASKED.get()
+        && runtime == current
+    {
+        return has_timers;
+    }
+    let has_timers = catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO))).is_ok();
+    ASKED.set(Some((current, has_timers)));
+    has_timers
 }

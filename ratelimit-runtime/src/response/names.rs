@@ -20,14 +20,17 @@ impl PublicNames {
         })))
     }
 
-    /// The name of a rule; if that is a path, as derived names are, only its last part. `None` if
-    /// clients do not see the rule.
+    /// The name that is set for a rule; else its own, of which clients see only the last part if
+    /// it is a path, as derived names are. `None` if clients do not see the rule.
     pub(crate) fn of<'r>(&self, rule: &'r str) -> Option<&'r str> {
         let name = match &self.0 {
             Some(naming) => naming(rule)?,
             None => rule,
         };
-        Some(name.rsplit_once('.').map_or(name, |(_, last)| last))
+        match name.rsplit_once('.') {
+            Some((_, last)) if name == rule => Some(last),
+            _ => Some(name),
+        }
     }
 }
 

@@ -122,6 +122,8 @@ impl Responses {
     /// Sets the names of rules that clients see, in place of the rules' own: in `RateLimit-Policy`
     /// and `RateLimit`, and in the details of problems and of gRPC. A rule whose name is `None`
     /// appears in none of them, nor in `X-RateLimit-*`; a refusal by it still has `Retry-After`.
+    /// Other names are sent whole; of the rule's own name, clients still get the part after the
+    /// last dot.
     ///
     /// ```
     /// use ratelimit_runtime::Responses;

@@ -72,9 +72,10 @@ pub use crate::error::{StoreError, StoreErrorKind};
 ///
 /// A layer is a store around a store: it returns that from [`inner`](Self::inner), implements
 /// [`acquire`](Self::acquire), [`peek`](Self::peek) and [`reset`](Self::reset), and overrides other
-/// methods as it needs. The rest are those of the inner store. So are calls in flight, and the
-/// health that the limiter asks of a store of this crate: but every decision on limits goes through
-/// the layer's `acquire`, one key at a time.
+/// methods as it needs. The rest are those of the inner store. So are calls in flight and, of a
+/// store of this crate, its health and the block that a refused stack sets, without a call of
+/// [`block`](Self::block): but every decision on limits goes through the layer's `acquire`, one key
+/// at a time.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};

@@ -231,7 +231,7 @@ pub(crate) async fn blocks() -> Row {
     assert!(
         refused
             .decision()
-            .is_some_and(|decision| decision.is_blocked() && decision.is_degraded()),
+            .is_some_and(|decision| decision.is_blocked() && !decision.is_degraded()),
         "{refused:?}"
     );
     assert!(

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ratelimit_runtime::__private::Health;
+use ratelimit_runtime::__private::{BuiltInStore as _, Health};
 use ratelimit_runtime::store::{Request, StoreErrorKind};
 use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store as _};
 
@@ -56,16 +56,22 @@ fn a_runtime_that_runs_only_during_calls_makes_no_outage() {
 }
 
 #[test]
-fn a_runtime_without_io_is_a_misconfiguration() {
+fn a_runtime_without_io_or_timers_is_a_misconfiguration() {
     let server = RedisServer::start();
     let store = server.store();
     let builder = tokio::runtime::Builder::new_current_thread;
-    let runtime = builder().enable_time().build().unwrap();
-    let error = runtime
-        .block_on(async { store.acquire(request()).await })
-        .unwrap_err();
-    assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
-    assert!(error.message().contains("enable_all"), "{error}");
+    let (no_io, no_timers) = (
+        builder().enable_time().build(),
+        builder().enable_io().build(),
+    );
+    for runtime in [no_io.unwrap(), no_timers.unwrap()] {
+        let ready = runtime.block_on(async { store.ready().await });
+        let asked = runtime.block_on(async { store.acquire(request()).await });
+        for error in [ready.unwrap_err(), asked.unwrap_err()] {
+            assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
+            assert!(error.message().contains("`enable_all"), "{error}");
+        }
+    }
     let whole = builder().enable_all().build().unwrap();
     assert!(
         whole

@@ -25,11 +25,11 @@ use crate::rule::Rule;
 /// tower, `.wrap(…)` of actix-web, `.with(…)` of poem.
 ///
 /// - Responses get the fields `RateLimit-Policy` and `RateLimit` of all decisions that were made
-///   for them, by attributes or by hand, admitted or refused: of each layer the ten rules that are
-///   closest to a refusal, and 1 KiB of their names; see [`Responses`](crate::Responses). Decisions
-///   that are made while a body is being streamed come too late for that. Errors of other crates,
-///   in poem and from middleware of actix-web, become responses around the layer, without the
-///   fields, unless their status is 429.
+///   for them but those in shadow mode, by attributes or by hand, admitted or refused: of each layer
+///   the ten rules that are closest to a refusal, and 1 KiB of their names; see
+///   [`Responses`](crate::Responses). Decisions that are made while a body is being streamed come
+///   too late for that. Errors of other crates, in poem and from middleware of actix-web, become
+///   responses around the layer, without the fields, unless their status is 429.
 /// - With a [`limiter`](Self::limiter), checks made for a request use it, wherever it was made.
 ///   Without one, they use the installed one, and so do checks while a body is being streamed.
 /// - With a [`rule`](Self::rule), the layer limits requests by itself. Several rules of one layer

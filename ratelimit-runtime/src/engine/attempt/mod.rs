@@ -124,7 +124,7 @@ pub(super) fn decide_failed(part: &Part, error: StoreError) -> Result<Decision, 
 pub(super) fn known_refusal(part: &Part, is_lone: bool, ahead: u64) -> Option<Decision> {
     let (engine, check, permit) = (&part.engine, part.check(), part.permit.as_ref());
     if part.is_limited() {
-        if let Some(blocked) = engine.fallback.blocked(&check) {
+        if let Some(blocked) = engine.blocked(&check) {
             return Some(blocked);
         }
         if (!is_lone || permit.is_some())

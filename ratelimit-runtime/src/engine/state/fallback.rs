@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use once_cell::sync::OnceCell;
 
-use crate::decision::Decision;
 use crate::engine::check::Check;
 use crate::store::memory::MemoryStore;
 use crate::store::{Answer, Request, Store, Verdict};
@@ -45,12 +44,11 @@ impl Fallback {
     }
 
     /// The refusal of a key that was blocked here while the store gave no answer.
-    pub(in crate::engine) fn blocked(&self, check: &Check<'_>) -> Option<Decision> {
+    pub(in crate::engine) fn blocked(&self, check: &Check<'_>) -> Option<Verdict> {
         if !self.may_block() || check.shadow {
             return None;
         }
-        let verdict = self.peek(&check.request);
-        verdict.blocked.then(|| check.fallback_decision(&verdict))
+        Some(self.peek(&check.request)).filter(|verdict| verdict.blocked)
     }
 
     /// Lets this memory forget something of a key, as the store does: `true` if there was anything.

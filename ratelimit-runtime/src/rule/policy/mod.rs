@@ -172,7 +172,8 @@ impl Policy {
     /// render it, also where the limiter [hashes keys](crate::RateLimiterBuilder::hash_keys) before
     /// they are stored. An IP address in it may be written in any form: it stands for its
     /// subscriber and, if the key is an [`ExactIp`](crate::ExactIp), for the address. Addresses of
-    /// one /64 whose numbers differ stand for themselves alone.
+    /// one /64 whose numbers differ stand for themselves alone, which changes nothing for keys by
+    /// subscriber: write the /64.
     #[must_use]
     pub fn with_override(mut self, key: &Key, values: Override) -> Self {
         self.overrides.insert(key.clone(), values);

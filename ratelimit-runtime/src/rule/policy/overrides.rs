@@ -219,8 +219,8 @@ pub(super) fn add_renderings(overrides: &mut Overrides) {
     }
 }
 
-/// The key that `admin list` shows as `text`: its rendering, with characters that control a
-/// terminal as `\u{…}`. No rendering holds a brace, so these escapes can be undone.
+/// The key that `ratelimit-admin list` shows as `text`: its rendering, with characters that control
+/// a terminal as `\u{…}`. No rendering holds a brace, so these escapes can be undone.
 #[cfg(feature = "serde")]
 pub(in crate::rule) fn key_as_listed(text: &str) -> Result<Key, String> {
     let mut parts = text.split(r"\u{");
@@ -261,7 +261,10 @@ fn check_key(text: &str) -> Result<(), String> {
             "no call has this key: did you mean `{in_brackets}`?"
         ))
     } else {
-        Err("no call has this key: write it as `admin list` shows it, each value in its brackets: `<acme>/<7>`"
-            .to_owned())
+        Err(
+            "no call has this key: write it as `ratelimit-admin list` shows it, each value in its \
+             brackets: `<acme>/<7>`"
+                .to_owned(),
+        )
     }
 }

@@ -13,6 +13,7 @@ use super::rules::{self, RuleBook};
 use super::servers::Servers;
 use super::settings::StoreSettings;
 use crate::error::StoreError;
+use crate::pace;
 
 /// The servers and open permits of one runtime.
 pub(super) struct Client {
@@ -43,16 +44,14 @@ impl Clients {
     ///
     /// # Errors
     ///
-    /// `Misconfigured` outside a tokio runtime.
+    /// `Misconfigured` outside a tokio runtime, or on one without timers.
     pub(super) fn current(
         &self,
         settings: &StoreSettings,
         book: &Arc<RuleBook>,
     ) -> Result<Arc<Client>, StoreError> {
-        let runtime = Handle::try_current().map_err(|_| {
-            StoreError::misconfigured(
-                "a `RedisStore` is used outside of a tokio runtime: call it from async code of one",
-            )
+        let runtime = pace::runtime().map_err(|why| {
+            StoreError::misconfigured(format!("a `RedisStore` cannot be used here: {why}"))
         })?;
         let mut all = self.lock();
         if let Some(client) = all.iter().find(|client| client.is_of(runtime.id())) {
