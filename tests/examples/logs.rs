@@ -341,7 +341,7 @@ fn the_client_is_found_in_logs_of_servers_balancers_and_networks() {
         }
         count += 1;
     }
-    assert_eq!(count, 180);
+    assert_eq!(count, 188);
     // An unbracketed IPv6 address, and its port.
     let line = concat!(
         "{}:56789 [10/Oct/2026:11:55:{s}.655] in web/a 1/0/3/6/10 200 27 ",
@@ -922,6 +922,18 @@ fn the_other_fields_with_addresses_are_said_and_can_be_taken() {
             &format!("`{field}`"),
         );
     }
+    // A host that some clients send as a list is not what proxies have added.
+    let host = access("192.0.2.1 - -") + r#" "{}""#;
+    let hosts = [
+        "example.com",
+        "203.0.113.7",
+        "x, 203.0.113.7",
+        "a.com",
+        "b.com",
+    ];
+    let said = Said::of(&["--trusted-proxies", "192.0.2.0/24"], log_of(&host, hosts));
+    assert_eq!(said.keys(), [("192.0.2.1".to_owned(), 5)], "{}", said.all);
+    assert_eq!(said.others(), "quoted-3");
     let two =
         r#"{"time":"2026-10-10T11:55:{s}Z","ip":"{}","client_ip":"{}","agent":"a, 10.0.0.1"}"#;
     assert_eq!(

@@ -86,8 +86,8 @@ pub(crate) struct Input {
     pub(crate) time_field: Option<String>,
 
     /// The field with the key. In access logs: address, user, path, a header that the log has, such
-    /// as user-agent, or a word in front of the time, such as word-1 [default: key, else the
-    /// client's address; the report names other fields with addresses]. An address counts as in a
+    /// as user-agent, or a word in front of the time, such as word-1, or behind the format's
+    /// fields, such as behind-1 [default: key, else the client's address; the report names other fields with addresses]. An address counts as in a
     /// service: without its port, of IPv6 the /64; a line without one is left out
     #[arg(long, value_name = "NAME")]
     pub(crate) key_field: Option<String>,
@@ -137,8 +137,9 @@ pub(crate) enum Format {
     Json,
     /// The Common Log Format of Apache
     Common,
-    /// The Common Log Format with referer and user agent, the default of nginx; one more field in
-    /// quotes is `x-forwarded-for`. Where the first is no referer, they are `quoted-1` and so on
+    /// The Common Log Format with referer and user agent, the default of nginx; a third text in
+    /// quotes, if it is the last and most end with an address, is `x-forwarded-for`, others are
+    /// `quoted-3` and so on. Where the first is no referer, they are `quoted-1` and so on
     Combined,
     /// With a line #Fields, as of IIS and CloudFront
     W3c,

@@ -8,7 +8,7 @@ use super::fields::has_key;
 use super::json::Object;
 use super::pattern::Pattern;
 use super::record::Record;
-use super::words::{self, Access, Place};
+use super::words::{self, Access, Place, Texts};
 use crate::replay::arguments::{Format, Input};
 
 /// Reads the lines of one log.
@@ -21,8 +21,8 @@ pub(super) struct Reader {
     is_bare: bool,
     /// The place of the client's address in a line of an access log.
     pub(super) address: Option<Place>,
-    /// `true` if the first text after the request is the referer.
-    has_referer: bool,
+    /// What stands between quotes behind the request.
+    texts: Texts,
 }
 
 impl Reader {
@@ -78,7 +78,7 @@ impl Reader {
                 Format::Common | Format::Combined => words::address(lines, clients),
                 _ => None,
             },
-            has_referer: words::has_referer(lines),
+            texts: Texts::of(lines, clients),
         })
     }
 
@@ -127,7 +127,7 @@ impl Reader {
                     return Err("it holds two requests".to_owned());
                 }
                 let word = self.address.unwrap_or_default().word;
-                Some(access.record(word, self.has_referer, clients))
+                Some(access.record(word, self.texts, clients))
             }
             Format::Envoy => words::envoy(line),
             Format::Haproxy => words::haproxy(line),
@@ -214,8 +214,14 @@ pub(super) fn object(line: &str) -> Result<Map<String, Value>, String> {
         Ok(object) => return distinct(object),
         Err(error) => error,
     };
-    if let Some(object) = line.find('{').and_then(|at| read(line.get(at..)?).ok()) {
-        return distinct(object);
+    if let Some((front, text)) = line.find('{').and_then(|at| line.split_at_checked(at))
+        && let Ok(object) = read(text)
+    {
+        let mut object = distinct(object)?;
+        for (name, word) in words::in_front(front) {
+            object.entry(name).or_insert(word.into());
+        }
+        return Ok(object);
     }
     let at = whole.column();
     let ends = if whole.is_eof() {
