@@ -130,7 +130,8 @@ pub(crate) struct Input {
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// With a header, or with the columns time, key and cost; between them commas, or below a
-    /// header semicolons or tabs. Rows with other columns are left out
+    /// header semicolons or tabs. Rows with other columns, and those that a quoted field of up to
+    /// 64 KiB goes over, are left out
     Csv,
     /// One object per line, or an array of them, also as the Records of one object; fields with
     /// other names are ignored. Objects with two fields of one name are left out

@@ -1,10 +1,12 @@
 //! [`Reader`]: the format of a log, and its lines as records.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
 use super::client::Clients;
-use super::columns::Columns;
-use super::fields::has_key;
+use super::columns::{Columns, Rows};
+use super::fields::keys;
 use super::json::Object;
 use super::pattern::Pattern;
 use super::record::Record;
@@ -80,6 +82,23 @@ impl Reader {
             },
             texts: Texts::of(lines, clients),
         })
+    }
+
+    /// `true` if servers write this format, and so know the client.
+    fn is_access_log(&self) -> bool {
+        use Format::{Alb, Combined, Common, Envoy, Haproxy};
+        matches!(self.format, Alb | Combined | Common | Envoy | Haproxy)
+    }
+
+    /// The offset of times in two columns, where the format says it.
+    pub(super) fn offset(&self) -> &'static str {
+        if self.format == Format::W3c { "Z" } else { "" }
+    }
+
+    /// These lines, without those that a quoted field of CSV goes over.
+    pub(super) fn rows<I>(&self, lines: I) -> Rows<I> {
+        let separator = (self.format == Format::Csv).then_some(self.columns.separator);
+        Rows::of(lines, separator)
     }
 
     /// Begins a file: no line of an earlier one names its W3C columns.
@@ -171,17 +190,17 @@ fn of_line(line: &str, clients: &Clients) -> Option<Format> {
 /// The fields in which collectors of logs store the line that a process wrote.
 const LINES: &[&str] = &["log", "message", "textPayload", "line"];
 
-/// The field of these objects that holds lines, if the objects themselves hold no key.
+/// The field of these objects that holds lines, if most of the objects themselves hold no key, or
+/// that of a collector.
 pub(super) fn wrapper(lines: &[&str], input: &Input, clients: &Clients) -> Option<&'static str> {
     let objects = lines.iter().filter(|line| line.starts_with('{'));
     let records: Vec<_> = objects
         .filter_map(|line| object(line).ok().map(Record::Object))
         .collect();
-    let records: Vec<_> = records.iter().collect();
-    if records.len() * 2 < lines.len() || has_key(&records, input, clients) {
+    if records.len() * 2 < lines.len() {
         return None;
     }
-    LINES.iter().copied().find(|name| {
+    let name = LINES.iter().copied().find(|name| {
         let texts = records.iter().filter_map(|record| record.get(name).ok()?);
         let is_line = |text: &str| match &input.pattern {
             Some(pattern) => pattern.fits(text),
@@ -189,7 +208,40 @@ pub(super) fn wrapper(lines: &[&str], input: &Input, clients: &Clients) -> Optio
         };
         let lines = texts.filter(|text| is_line(text.trim()));
         lines.count() * 2 > records.len()
-    })
+    })?;
+    let outer: Vec<_> = records.iter().collect();
+    let found = keys(&outer, input, clients).len();
+    let has_key = match input.key_field {
+        Some(_) => found > 0,
+        None => found * 2 >= records.len(),
+    };
+    (!has_key || is_of_collector(&records, name, input, clients)).then_some(name)
+}
+
+/// `true` if this field holds lines of an access log, most of other clients than the objects name,
+/// who are not fewer.
+fn is_of_collector(records: &[Record<'_>], name: &str, input: &Input, clients: &Clients) -> bool {
+    let texts = records.iter().map(|record| record.get(name).ok().flatten());
+    let texts: Vec<_> = texts.map(Option::unwrap_or_default).collect();
+    let texts: Vec<_> = texts.iter().map(|text| text.trim()).collect();
+    let Ok(reader) = Reader::of(&texts, input, clients) else {
+        return false;
+    };
+    let inner = texts.iter().map(|text| reader.record(text, clients).ok()?);
+    let inner: Vec<_> = inner.collect();
+    let both = records.iter().zip(&inner);
+    let both = both.filter_map(|(outer, inner)| Some((outer, inner.as_ref()?)));
+    let (outer, inner): (Vec<_>, Vec<_>) = both.unzip();
+    let (outer, inner) = (keys(&outer, input, clients), keys(&inner, input, clients));
+    let others = outer
+        .iter()
+        .zip(&inner)
+        .filter(|(outer, inner)| outer != inner);
+    let count = |keys: &[String]| keys.iter().collect::<HashSet<_>>().len();
+    reader.is_access_log()
+        && input.key_field.is_none()
+        && others.count() * 2 > outer.len()
+        && count(&inner) >= count(&outer)
 }
 
 /// The line of another program that a field of this JSON object holds.
