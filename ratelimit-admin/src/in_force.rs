@@ -321,7 +321,8 @@ impl InForce {
     }
 }
 
-fn listed<'n>(names: impl Iterator<Item = &'n str>) -> String {
+/// The names, escaped.
+pub(crate) fn listed<'n>(names: impl Iterator<Item = &'n str>) -> String {
     names.map(escaped).collect::<Vec<_>>().join(", ")
 }
 

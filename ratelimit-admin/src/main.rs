@@ -39,7 +39,7 @@ use ratelimit_runtime::{
 
 use arguments::{Bucket, Change, Command, POLICY, Program, RuleArgs, Service, Task, policies_in};
 use calendar::Period;
-use in_force::{InForce, RuleInForce};
+use in_force::{InForce, RuleInForce, listed};
 use report::{CallsInFlight, InFlightList, Listing, Outcome, Report, RuleList, Standing};
 use rules::{Named, RuleKeys, Rules, Unread};
 
@@ -278,11 +278,7 @@ async fn of_a_stored_rule(
     match stored.named(&bucket.rule.name) {
         Named::LastPartOf(name) => bucket.rule.name_is(name),
         Named::LastPartOfSeveral(names) if blocks => {
-            let names = names
-                .iter()
-                .map(|name| printable::escaped(name))
-                .collect::<Vec<_>>()
-                .join(", ");
+            let names = listed(names.iter().map(String::as_str));
             return Err(Failure::Arguments(format!(
                 "{} may be {names}: say which",
                 printable::escaped(&bucket.rule.name)
@@ -295,11 +291,7 @@ async fn of_a_stored_rule(
                 bucket.rule.name_is(rule.name);
                 return Ok(bucket);
             }
-            let near = near
-                .iter()
-                .map(|name| printable::escaped(name))
-                .collect::<Vec<_>>()
-                .join(", ");
+            let near = listed(near.iter().map(String::as_str));
             let there = if near.is_empty() {
                 "no key of any rule".to_owned()
             } else {

@@ -279,6 +279,9 @@ fn headers_that_haproxy_has_captured_are_fields() {
         "`captured-2`",
     );
     assert_eq!(said.others(), "address");
+    // It writes -1 where it has answered nothing.
+    let said = Said::of(&["--status", "2xx"], log.replace(" 200 ", " -1 "));
+    says(&said.all, "counted: 0, by their status");
 }
 
 /// A collector adds times of its own, and may gather many requests.

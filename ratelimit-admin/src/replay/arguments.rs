@@ -160,13 +160,13 @@ pub(crate) enum Format {
 /// One status of HTTP, or a class of them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Statuses {
-    One(u16),
+    One(i32),
     /// By its first digit.
-    Class(u16),
+    Class(i32),
 }
 
 impl Statuses {
-    pub(crate) fn has(self, status: u16) -> bool {
+    pub(crate) fn has(self, status: i32) -> bool {
         match self {
             Self::One(one) => status == one,
             Self::Class(class) => status / 100 == class,

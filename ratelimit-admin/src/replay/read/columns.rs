@@ -268,35 +268,27 @@ impl<I: Iterator<Item = io::Result<Numbered>>> Iterator for Rows<I> {
 
 /// `true` if a quoted cell is open at the end of a line; `None` if it was open at the beginning,
 /// and the first quotation mark ends no cell.
-fn is_open(line: &str, separator: char, mut was_open: bool) -> Option<bool> {
-    let (mut rest, mut is_open) = (line, was_open);
-    loop {
-        if is_open {
-            let Some((_, behind)) = rest.split_once('"') else {
-                return Some(true);
-            };
-            if let Some(behind) = behind.strip_prefix('"') {
-                rest = behind;
-                continue;
-            }
-            if was_open && !behind.is_empty() && !behind.starts_with(separator) {
-                return None;
-            }
-            (was_open, is_open, rest) = (false, false, behind);
-        } else if let Some(behind) = rest.trim_start_matches(' ').strip_prefix('"') {
-            (is_open, rest) = (true, behind);
-            continue;
-        }
-        match rest.split_once(separator) {
-            Some((_, behind)) if !is_open => rest = behind,
-            _ => return Some(false),
-        }
+fn is_open(line: &str, separator: char, was_open: bool) -> Option<bool> {
+    if !was_open {
+        return Some(split(line, separator).1);
+    }
+    let Some(end) = line.replace("\"\"", "  ").find('"') else {
+        return Some(true);
+    };
+    match line.get(end + 1..)? {
+        "" => Some(false),
+        behind => Some(split(behind.strip_prefix(separator)?, separator).1),
     }
 }
 
 /// The cells of a line of CSV. A quotation mark that is not closed ends with its line.
 fn cells(line: &str, separator: char) -> Vec<Cow<'_, str>> {
-    let mut cells = Vec::new();
+    split(line, separator).0
+}
+
+/// The cells of a line, and whether a quotation mark is not closed.
+fn split(line: &str, separator: char) -> (Vec<Cow<'_, str>>, bool) {
+    let (mut cells, mut is_open) = (Vec::new(), false);
     let mut rest = Some(line);
     while let Some(text) = rest {
         let text = text.trim_start_matches(' ');
@@ -311,7 +303,10 @@ fn cells(line: &str, separator: char) -> Vec<Cow<'_, str>> {
         };
         let mut cell = String::new();
         loop {
-            let (part, behind) = quoted.split_once('"').unwrap_or((quoted, ""));
+            let (part, behind) = quoted.split_once('"').unwrap_or_else(|| {
+                is_open = true;
+                (quoted, "")
+            });
             cell.push_str(part);
             let Some(behind) = behind.strip_prefix('"') else {
                 rest = behind.split_once(separator).map(|(_, behind)| behind);
@@ -322,5 +317,5 @@ fn cells(line: &str, separator: char) -> Vec<Cow<'_, str>> {
         }
         cells.push(cell.into());
     }
-    cells
+    (cells, is_open)
 }

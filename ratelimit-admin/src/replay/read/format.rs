@@ -84,12 +84,6 @@ impl Reader {
         })
     }
 
-    /// `true` if servers write this format, and so know the client.
-    fn is_access_log(&self) -> bool {
-        use Format::{Alb, Combined, Common, Envoy, Haproxy};
-        matches!(self.format, Alb | Combined | Common | Envoy | Haproxy)
-    }
-
     /// The offset of times in two columns, where the format says it.
     pub(super) fn offset(&self) -> &'static str {
         if self.format == Format::W3c { "Z" } else { "" }
@@ -209,39 +203,47 @@ pub(super) fn wrapper(lines: &[&str], input: &Input, clients: &Clients) -> Optio
         let lines = texts.filter(|text| is_line(text.trim()));
         lines.count() * 2 > records.len()
     })?;
-    let outer: Vec<_> = records.iter().collect();
-    let found = keys(&outer, input, clients).len();
-    let has_key = match input.key_field {
-        Some(_) => found > 0,
-        None => found * 2 >= records.len(),
+    let outer = keys(&records.iter().collect::<Vec<_>>(), input, clients);
+    let is_wrapper = match input.key_field {
+        Some(_) => outer.is_empty(),
+        None => {
+            outer.len() * 2 < records.len()
+                || are_of_collector(&outer, &records, name, input, clients)
+        }
     };
-    (!has_key || is_of_collector(&records, name, input, clients)).then_some(name)
+    is_wrapper.then_some(name)
 }
 
-/// `true` if this field holds lines of an access log, most of other clients than the objects name,
-/// who are not fewer.
-fn is_of_collector(records: &[Record<'_>], name: &str, input: &Input, clients: &Clients) -> bool {
-    let texts = records.iter().map(|record| record.get(name).ok().flatten());
-    let texts: Vec<_> = texts.map(Option::unwrap_or_default).collect();
+/// `true` if this field holds lines of an access log, most of other clients than these of the
+/// objects themselves, which are not more.
+fn are_of_collector(
+    outer: &[String],
+    records: &[Record<'_>],
+    name: &str,
+    input: &Input,
+    clients: &Clients,
+) -> bool {
+    use Format::{Alb, Combined, Common, Envoy, Haproxy};
+    let texts = records.iter().filter_map(|record| record.get(name).ok()?);
+    let texts: Vec<_> = texts.collect();
     let texts: Vec<_> = texts.iter().map(|text| text.trim()).collect();
     let Ok(reader) = Reader::of(&texts, input, clients) else {
         return false;
     };
-    let inner = texts.iter().map(|text| reader.record(text, clients).ok()?);
-    let inner: Vec<_> = inner.collect();
-    let both = records.iter().zip(&inner);
-    let both = both.filter_map(|(outer, inner)| Some((outer, inner.as_ref()?)));
-    let (outer, inner): (Vec<_>, Vec<_>) = both.unzip();
-    let (outer, inner) = (keys(&outer, input, clients), keys(&inner, input, clients));
-    let others = outer
+    let inner = texts
         .iter()
-        .zip(&inner)
-        .filter(|(outer, inner)| outer != inner);
-    let count = |keys: &[String]| keys.iter().collect::<HashSet<_>>().len();
-    reader.is_access_log()
-        && input.key_field.is_none()
-        && others.count() * 2 > outer.len()
-        && count(&inner) >= count(&outer)
+        .filter_map(|text| reader.record(text, clients).ok()?);
+    let inner = keys(
+        &inner.collect::<Vec<_>>().iter().collect::<Vec<_>>(),
+        input,
+        clients,
+    );
+    let set = |keys: &[String]| keys.iter().cloned().collect::<HashSet<_>>();
+    let (outer, all) = (set(outer), set(&inner));
+    let others = inner.iter().filter(|key| !outer.contains(*key));
+    matches!(reader.format, Alb | Combined | Common | Envoy | Haproxy)
+        && others.count() * 2 > inner.len()
+        && all.len() >= outer.len()
 }
 
 /// The line of another program that a field of this JSON object holds.

@@ -20,8 +20,8 @@ fn words_of<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> Words<'
     words.collect()
 }
 
-/// `ADDRESS IDENT USER [TIME] "REQUEST" STATUS SIZE`, then `"REFERER" "USER AGENT"` and others. A fixed number of words may precede the address: a virtual host, or words of a log
-/// collector. A user name may hold spaces and brackets, so the last brackets before the first quote
+/// `ADDRESS IDENT USER [TIME] "REQUEST" STATUS SIZE`, then `"REFERER" "USER AGENT"` and others. A
+/// fixed number of words may precede the address: a virtual host, or words of a log collector. A user name may hold spaces and brackets, so the last brackets before the first quote
 /// hold the time. If no words precede the time, the address follows it.
 pub(super) struct Access<'a> {
     head: &'a str,
