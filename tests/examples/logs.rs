@@ -900,6 +900,17 @@ fn what_a_client_sends_is_not_taken_for_another_client() {
             leaves_out(agent, &[], &log(line), &sent);
         }
     }
+    let proxies = ["--trusted-proxies", "192.0.2.0/24"];
+    let pairs = log("time=2026-10-10T11:55:{s}Z a=b \"x-forwarded-for=203.0.113.8\" ip={}");
+    finds_the_client("a quoted pair", &proxies, pairs, "`ip`");
+    let access = COMBINED.to_owned() + " x-forwarded-for=192.0.2.9";
+    let said = finds_the_client(
+        "a bare pair",
+        &proxies,
+        log(&access),
+        "`address`, word 1 of a line",
+    );
+    assert_eq!(said.others(), "behind-1");
     let router = concat!(
         r#"2026-10-10T11:55:{s}.5+00:00 heroku[router]: at=info path="/path" fwd="{}" "#,
         r#"dyno=web.1 status=200 time=2026-10-10T11:55:{s}Z"#

@@ -15,14 +15,23 @@ use crate::replay::time;
 
 type Words<'a> = Vec<(&'a str, Cow<'a, str>)>;
 
-fn words_of<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> Words<'a> {
-    let words = fields.into_iter().map(|(name, value)| (name, value.into()));
-    words.collect()
+/// The fields of a format, with the words in front of them and behind them.
+fn record<'a>(
+    fields: impl IntoIterator<Item = (&'a str, &'a str)>,
+    front: &'a str,
+    behind: impl IntoIterator<Item = &'a str>,
+) -> Record<'a> {
+    let fields = fields.into_iter().map(|(name, value)| (name, value.into()));
+    let mut fields = fields.collect();
+    add_others(&mut fields, &WORDS, front.split_ascii_whitespace());
+    add_others(&mut fields, &BEHIND, behind);
+    Record::Words(fields)
 }
 
 /// `ADDRESS IDENT USER [TIME] "REQUEST" STATUS SIZE`, then `"REFERER" "USER AGENT"` and others. A
-/// fixed number of words may precede the address: a virtual host, or words of a log collector. A user name may hold spaces and brackets, so the last brackets before the first quote
-/// hold the time. If no words precede the time, the address follows it.
+/// fixed number of words may precede the address: a virtual host, or words of a log collector. A
+/// user name may hold spaces and brackets, so the last brackets before the first quote hold the
+/// time. If no words precede the time, the address follows it.
 pub(super) struct Access<'a> {
     head: &'a str,
     time: &'a str,
@@ -136,9 +145,11 @@ impl<'a> Access<'a> {
         let others = numbered.enumerate().filter_map(|(at, (name, other))| {
             (at < word || at >= last).then_some((&**name, other))
         });
-        let mut words = words_of(fields.into_iter().chain(quoted).chain(others));
-        add_others(&mut words, &BEHIND, self.behind);
-        Record::Words(words)
+        record(
+            fields.into_iter().chain(quoted).chain(others),
+            "",
+            self.behind,
+        )
     }
 
     /// The first word that is an address followed by words of the format.
@@ -182,30 +193,24 @@ fn numbered(of: &str) -> Vec<String> {
     numbers.map(|number| format!("{of}-{number}")).collect()
 }
 
-/// Adds the words that belong to no field of the format, each under its place, or its name in
-/// `name=value` and `name:"value"`.
+/// Adds the words that belong to no field of the format, each under its place, or under its name in
+/// `name="value"` and `name:"value"`: servers escape the quotes that clients send.
 fn add_others<'a>(
     fields: &mut Words<'a>,
     names: &'static [String],
     words: impl IntoIterator<Item = &'a str>,
 ) {
     for (name, word) in names.iter().zip(words) {
-        let pair = word.split_once('=').or_else(|| {
-            let (name, value) = word.split_once(':')?;
-            value.starts_with('"').then_some((name, value))
-        });
+        let pair = word.split_once("=\"").or_else(|| word.split_once(":\""));
         // A field of the format, and what others are taken by, is not replaced.
-        let is_free = |name: &str| {
+        let own = pair.map(|(own, _)| own).filter(|own| {
             let taken = fields.iter().map(|(known, _)| *known);
             let mut taken = taken.chain(["key"]).chain(TIMES.iter().copied());
-            is_name(name) && !taken.any(|known| same(known, name))
-        };
-        let (name, value) = match pair {
-            Some((own, value)) if is_free(own) => (own, value),
-            Some((_, value)) => (&**name, value),
-            None => (&**name, word),
-        };
-        fields.push((name, bare(value).into()));
+            is_name(own) && !taken.any(|known| same(known, own))
+        });
+        let bare_pair = || word.split_once('=').filter(|(own, _)| is_name(own));
+        let value = pair.or_else(bare_pair).map_or(word, |(_, value)| value);
+        fields.push((own.unwrap_or(name), bare(value).into()));
     }
 }
 
@@ -236,29 +241,27 @@ impl Texts {
     /// `x-forwarded-for` if it is the last one and ends with an address.
     pub(super) fn of(lines: &[&str], clients: &Clients) -> Self {
         let lines: Vec<_> = lines.iter().filter_map(|line| Access::of(line)).collect();
+        let most = |is_so: &dyn Fn(&Access<'_>) -> Option<bool>| {
+            let found: Vec<_> = lines.iter().filter_map(is_so).collect();
+            found.iter().filter(|is_so| **is_so).count() * 2 >= found.len()
+        };
         let is_empty = |text: &str| matches!(text, "" | "-");
-        let is_other = |text: &&&str| !is_empty(text) && !text.contains("://");
-        let first = lines.iter().filter_map(|access| access.quoted.first());
-        let others = first.filter(is_other).count();
-        let third = lines.iter().filter_map(|access| access.quoted.get(2..));
-        let (mut lists, mut values) = (0, 0);
-        for texts in third.filter(|texts| texts.first().is_some_and(|text| !is_empty(text))) {
-            values += 1;
-            lists += usize::from(matches!(texts, [last] if clients.named(last).is_some()));
-        }
         Self {
-            has_referer: others * 2 <= lines.len(),
-            has_forwarded: lists * 2 >= values,
+            has_referer: most(&|access| {
+                let first = access.quoted.first();
+                Some(first.is_none_or(|text| is_empty(text) || text.contains("://")))
+            }),
+            has_forwarded: most(&|access| {
+                let third = access.quoted.get(2).filter(|text| !is_empty(text))?;
+                Some(access.quoted.len() == 3 && clients.named(third).is_some())
+            }),
         }
     }
 
     fn name(self, at: usize) -> Option<&'static str> {
-        match at {
-            0 if self.has_referer => Some("referer"),
-            1 if self.has_referer => Some("user-agent"),
-            2 if self.has_referer && self.has_forwarded => Some("x-forwarded-for"),
-            _ => None,
-        }
+        let names = ["referer", "user-agent", "x-forwarded-for"];
+        let name = names.get(at).filter(|_| at < 2 || self.has_forwarded);
+        name.copied().filter(|_| self.has_referer)
     }
 }
 
@@ -353,7 +356,7 @@ pub(super) fn envoy(line: &str) -> Option<Record<'_>> {
             .iter()
             .any(|(word, quoted)| *quoted || word.contains('"'));
     (is_status(status) && is_whole).then(|| {
-        let mut fields = words_of([
+        let fields = [
             ("x-forwarded-for", forwarded),
             (LINE, request),
             ("user-agent", agent),
@@ -361,10 +364,8 @@ pub(super) fn envoy(line: &str) -> Option<Record<'_>> {
             ("upstream", upstream),
             ("time", time),
             ("status", status),
-        ]);
-        let behind = behind.iter().map(|(word, _)| *word);
-        add_others(&mut fields, &BEHIND, behind);
-        Record::Words(fields)
+        ];
+        record(fields, "", behind.iter().map(|(word, _)| *word))
     })
 }
 
@@ -394,10 +395,8 @@ pub(super) fn haproxy(line: &str) -> Option<Record<'_>> {
             ("status", status),
         ];
         let headers = CAPTURED.iter().map(|name| &**name).zip(captured);
-        let mut fields = words_of(fields.into_iter().chain(headers));
-        add_others(&mut fields, &WORDS, front.split_ascii_whitespace());
-        add_others(&mut fields, &BEHIND, behind.split_ascii_whitespace());
-        Record::Words(fields)
+        let fields = fields.into_iter().chain(headers);
+        record(fields, front, behind.split_ascii_whitespace())
     })
 }
 
@@ -415,17 +414,15 @@ pub(super) fn alb(line: &str) -> Option<Record<'_>> {
     let is_one = line.matches(&format!("Z {balancer} ")).count() == 1;
     let (client, _port) = client.rsplit_once(':')?;
     (is_one && is_status(status)).then(|| {
-        let mut fields = words_of([
+        let fields = [
             ("client", client),
             (LINE, request),
             ("user-agent", agent),
             ("time", *time),
             ("status", status),
             ("target", *target),
-        ]);
-        let behind = words.iter().skip(at + 13).copied();
-        add_others(&mut fields, &BEHIND, behind);
-        Record::Words(fields)
+        ];
+        record(fields, "", words.iter().skip(at + 13).copied())
     })
 }
 
@@ -447,11 +444,9 @@ pub(super) fn bind(line: &str) -> Option<Record<'_>> {
     let is_one = rest.contains("): ") && rest.contains("query: ");
     is_one.then(|| {
         let (time, words) = head.split_at_checked(time).unwrap_or_default();
-        let mut fields = words_of([("address", address), ("time", time)]);
-        add_others(&mut fields, &WORDS, words.split_ascii_whitespace());
-        let behind = rest.rsplit_once("query: ").unwrap_or_default().1;
-        add_others(&mut fields, &BEHIND, behind.split_ascii_whitespace());
-        Record::Words(fields)
+        let fields = [("address", address), ("time", time)];
+        // The address of the server.
+        record(fields, words, rest.rsplit(' ').next())
     })
 }
 
