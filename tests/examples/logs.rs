@@ -1285,8 +1285,14 @@ fn logs_are_decompressed_by_their_first_bytes() {
 fn records_in_one_object_are_read() {
     let records = log(r#"{"eventTime":"2026-10-10T11:55:{s}Z","sourceIPAddress":"{}"}"#);
     let records = records.trim().replace('\n', ",");
+    let (first, rest) = records.split_once("},").unwrap();
+    let first = format!("{first}}}");
     for (name, log) in [
         ("CloudTrail", format!("{{\"Records\":[{records}]}}")),
+        (
+            "joined",
+            format!("{{\"Records\":[{first}]}}\n{{\"Records\":[{rest}]}}"),
+        ),
         (
             "spread",
             format!("{{\n  \"Records\": [\n{records}\n]\n}}\n"),

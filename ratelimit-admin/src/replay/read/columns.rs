@@ -230,7 +230,7 @@ impl<I: Iterator<Item = io::Result<Numbered>>> Rows<I> {
                 .and_then(|(_, line)| line.as_ref().ok());
             let line = line.map_or("", String::as_str);
             count += 1;
-            bytes += line.len();
+            bytes += 1 + line.len();
             match is_open(line, separator, true) {
                 Some(true) => {}
                 Some(false) => break,

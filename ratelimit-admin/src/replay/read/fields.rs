@@ -499,9 +499,9 @@ impl<'a> Fields<'a> {
             let path = path.ok_or("it has no `path`")?;
             return Ok((path.to_owned(), Found::Text));
         }
-        let key = match without_port(&key).filter(|_| self.has_ports) {
-            Some(address) => Cow::Owned(address.to_owned()),
-            None => key,
+        let key = match without_port(&key) {
+            Some(address) if self.has_ports => Cow::Owned(address.to_owned()),
+            _ => key,
         };
         let forwarded = match &self.forwarded {
             Some(name) => value(record, name)?,

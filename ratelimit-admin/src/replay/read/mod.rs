@@ -148,8 +148,10 @@ impl<'a> Read<'a> {
             return self.add_array(serde_json::from_reader(from)?, name);
         }
         if is_json && is_records(from.fill_buf()?) {
-            let Records { records } = serde_json::from_reader(from)?;
-            return self.add_array(records, name);
+            // Files of the trail may have been joined.
+            let all = serde_json::Deserializer::from_reader(from).into_iter::<Records>();
+            let all = all.collect::<Result<Vec<_>, _>>()?.into_iter();
+            return self.add_array(all.flat_map(|all| all.records).collect(), name);
         }
         let mut lines = Lines::of(from);
         let mut sample: Vec<Numbered> = lines.by_ref().take(SAMPLE).collect::<Result<_, _>>()?;
