@@ -69,11 +69,14 @@ impl<'a> Access<'a> {
             .bytes()
             .all(|byte| byte.is_ascii_digit() || byte == b'.');
         let is_size = is_number || size == "-";
-        let words = split(rest)
+        let (mut quoted, mut behind) = (Vec::new(), Vec::new());
+        for (word, is_quoted) in split(rest)
             .into_iter()
-            .skip(1 + usize::from(second.is_some()));
-        let (quoted, behind): (Vec<_>, Vec<_>) = words.partition(|(_, quoted)| *quoted);
-        let texts = |words: Vec<(&'a str, bool)>| words.into_iter().map(|(text, _)| text).collect();
+            .skip(1 + usize::from(second.is_some()))
+        {
+            let words = if is_quoted { &mut quoted } else { &mut behind };
+            words.push(word);
+        }
         (is_status(status) && is_size && !head.is_empty()).then_some(Self {
             head,
             time,
@@ -82,8 +85,8 @@ impl<'a> Access<'a> {
             rest,
             has_middle: !middle.is_empty(),
             is_after_time,
-            quoted: texts(quoted),
-            behind: texts(behind),
+            quoted,
+            behind,
         })
     }
 
