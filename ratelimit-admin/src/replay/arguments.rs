@@ -86,10 +86,10 @@ pub(crate) struct Input {
     pub(crate) time_field: Option<String>,
 
     /// The field with the key. In access logs: address, user, path, a header that the log has, such
-    /// as user-agent, or a word in front of the time, such as word-1, or behind the format's fields,
-    /// such as behind-1 [default: key, else the client's address; the report names other fields
-    /// with addresses]. An address counts as in a service: without its port, of IPv6 the /64; a
-    /// line without one is left out
+    /// as user-agent, or a word in front of the time, such as word-1, or behind the fields of the
+    /// format, such as behind-1 [default: key, else the client's address; the report names other
+    /// fields with addresses]. An address counts as in a service: without its port, of IPv6 the
+    /// /64; a line without one is left out
     #[arg(long, value_name = "NAME")]
     pub(crate) key_field: Option<String>,
 
