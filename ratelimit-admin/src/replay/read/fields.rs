@@ -300,20 +300,18 @@ impl<'a> Fields<'a> {
         let form = input.time_format.as_ref();
         let is_time = |value: &str| time::dated(value, form).is_some_and(|at| at > EARLIEST);
         let is_address = |value: &str| clients.named(value).is_some();
-        // Where neither is a time of its own, as of the collectors that add one of them.
-        let in_two = records.iter().filter(|record| {
-            let parts = DAY_AND_TIME.map(|name| value(record, name).ok().flatten());
-            parts
-                .into_iter()
-                .all(|part| part.is_some_and(|part| !is_time(&part)))
+        let both = records.iter().filter_map(|record| {
+            let [day, time] = DAY_AND_TIME.map(|name| value(record, name).ok().flatten());
+            day.zip(time)
         });
-        let in_two = in_two.count();
+        let both: Vec<_> = both.collect();
+        // Where neither is a time of its own, as of the collectors that add one of them.
+        let in_two = both
+            .iter()
+            .filter(|(day, time)| !is_time(day) && !is_time(time));
+        let is_in_two = input.time_field.is_none() && in_two.count() * 2 > both.len();
         let time = input.time_field.clone();
         let time = time.or_else(|| usual(&owned(TIMES), records, is_time));
-        let in_one = time
-            .as_ref()
-            .map_or(0, |name| count(name, records, is_time));
-        let is_in_two = input.time_field.is_none() && in_two > 0 && in_two >= in_one;
         let status = input.status_field.clone();
         let status = status.or_else(|| usual(&owned(STATUSES), records, |_| true));
         let (key, kind) = key_of(records, input, clients);
