@@ -26,6 +26,8 @@ pub(crate) struct InForce {
     pub(crate) rules: Vec<RuleInForce>,
     /// The lines that could not be read, each with the reason.
     pub(crate) skipped: Vec<String>,
+    /// `true` if all lines were read.
+    pub(crate) complete: bool,
 }
 
 /// A rule as a limiter applies it.
@@ -92,7 +94,13 @@ pub(crate) async fn read(
     let mut found = InForce {
         rules: Vec::new(),
         skipped: Vec::new(),
+        complete: lines.len() <= MAX_RULES,
     };
+    if !found.complete {
+        let under = format!("under the prefix \"{}\"", cut(prefix));
+        let why = format!("{under} are more than {MAX_RULES} rules: the others are left out");
+        found.skipped.push(why);
+    }
     for (field, line) in lines.into_iter().take(MAX_RULES) {
         match RuleInForce::read(prefix, &field, &line) {
             Ok(rule) if rule.days() > MAX_DAYS => {}
@@ -223,6 +231,7 @@ impl InForce {
         Self {
             rules: Vec::new(),
             skipped: vec![why],
+            complete: true,
         }
     }
 
@@ -312,7 +321,8 @@ impl InForce {
     }
 }
 
-fn listed<'n>(names: impl Iterator<Item = &'n str>) -> String {
+/// The names, escaped.
+pub(crate) fn listed<'n>(names: impl Iterator<Item = &'n str>) -> String {
     names.map(escaped).collect::<Vec<_>>().join(", ")
 }
 

@@ -2,7 +2,7 @@
 //! are refused now.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::net::IpAddr;
 
@@ -12,8 +12,8 @@ use serde::Serialize;
 
 use crate::in_force::{InForce, RuleInForce};
 use crate::printable::escaped;
-use crate::report::{Standing, name};
-use crate::rules::{KeysOfRule, Unread};
+use crate::report::{Standing, keys_of, name};
+use crate::rules::{KeysOfRule, RuleKeys, Unread};
 
 /// The state of a value under each rule whose key it can be.
 #[derive(Serialize)]
@@ -149,7 +149,9 @@ pub(crate) fn hashed() -> String {
 
 /// `true` for a key as a service that hashes keys stores it.
 pub(crate) fn is_digest(key: &[u8]) -> bool {
-    key.len() == 33 && key.starts_with(b"#")
+    let is_hex = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let digits = key.strip_prefix(b"#");
+    digits.is_some_and(|digits| digits.len() == 32 && digits.iter().all(is_hex))
 }
 
 /// The key that the rule's template makes of a value; `None` if the value itself is the rendered
@@ -355,13 +357,15 @@ fn of_file<'p>(
     file.get(name).map(Some).ok_or_else(missing)
 }
 
-/// Looks at up to `max_keys` keys of these rules, and keeps the refused ones, the longest wait
-/// first.
+/// Looks at the `keys` of these rules, by their numbers, and keeps the refused ones, the longest
+/// wait first.
 pub(crate) async fn top<E: From<RateLimitError>>(
     in_force: InForce,
-    max_keys: usize,
     limiter: impl AsyncFnOnce(Vec<Policy>) -> Result<RateLimiter, E>,
-    keys: impl AsyncFn(&RuleInForce, usize, &mut Unread) -> Result<(KeysOfRule, bool), E>,
+    keys: impl AsyncFnOnce(
+        BTreeMap<RuleKeys, usize>,
+        &mut Unread,
+    ) -> Result<(BTreeMap<usize, KeysOfRule>, bool), E>,
 ) -> Result<Top, E> {
     let (mut left_out, mut looks, mut policies) = (Vec::new(), Vec::new(), Vec::new());
     for rule in &in_force.rules {
@@ -393,10 +397,11 @@ pub(crate) async fn top<E: From<RateLimitError>>(
     };
     if !looks.is_empty() {
         let limiter = limiter(policies.clone()).await?;
+        let of = looks.iter().map(|rule| keys_of(rule)).zip(0..).collect();
+        let (mut found, complete) = keys(of, &mut top.unread).await?;
+        top.complete = complete;
         for (number, (rule, policy)) in looks.iter().zip(&policies).enumerate() {
-            let left = max_keys.saturating_sub(top.looked_at);
-            let (keys, complete) = keys(rule, left, &mut top.unread).await?;
-            top.complete &= complete;
+            let keys = found.remove(&number).unwrap_or_default();
             let asked = asked(rule, number);
             for (key, stored) in keys {
                 top.looked_at += 1;

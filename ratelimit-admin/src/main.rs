@@ -27,6 +27,7 @@ mod replay;
 mod report;
 mod rules;
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -38,7 +39,7 @@ use ratelimit_runtime::{
 
 use arguments::{Bucket, Change, Command, POLICY, Program, RuleArgs, Service, Task, policies_in};
 use calendar::Period;
-use in_force::{InForce, RuleInForce};
+use in_force::{InForce, RuleInForce, listed};
 use report::{CallsInFlight, InFlightList, Listing, Outcome, Report, RuleList, Standing};
 use rules::{Named, RuleKeys, Rules, Unread};
 
@@ -108,15 +109,13 @@ async fn run(command: &Command, service: &Service) -> Result<Report, Failure> {
                 rules.keep_only(name)?;
             }
             let limiter = async |policies| with_policies(&of_stored, policies).await;
-            let keys = async |rule: &RuleInForce, most, unread: &mut Unread| {
-                let of = report::keys_of(rule);
-                let store = store(service)?;
-                let found = rules::keys_of(&store, &of, most, service.timeout, unread);
+            let keys = async |of: BTreeMap<_, _>, unread: &mut Unread| {
+                let (store, forms) = (store(service)?, forms(service));
+                let timeout = service.timeout;
+                let found = rules::keys_of_all(&store, &of, forms, *max_keys, timeout, unread);
                 Ok::<_, Failure>(found.await?)
             };
-            Ok(Report::Top(
-                lookup::top(rules, *max_keys, limiter, keys).await?,
-            ))
+            Ok(Report::Top(lookup::top(rules, limiter, keys).await?))
         }
         Command::List { rule, max_keys, .. } => {
             let settled = settled(rule, service).await?;
@@ -175,7 +174,7 @@ async fn in_flight(
         windows: Vec::new(),
     };
     let (store, mut unread) = (store(service)?, Unread::default());
-    let found = rules::keys_of(&store, &of, max_keys, service.timeout, &mut unread);
+    let found = rules::keys_of(&store, of, max_keys, service.timeout, &mut unread);
     let (keys, complete) = found.await?;
     let mut counts = Vec::new();
     for (key, stored) in keys {
@@ -241,13 +240,16 @@ async fn settled(rule: &RuleArgs, service: &Service) -> Result<RuleArgs, Failure
 }
 
 async fn stored_rules(service: &Service, prefix: Option<&str>) -> Result<Rules, Failure> {
-    // Without scripts, keys have forms of their own.
-    let algorithms: &[_] = if service.no_scripts {
+    Ok(rules::list(&store(service)?, forms(service), prefix, service.timeout).await?)
+}
+
+/// Algorithms whose keys have all forms: without scripts there are several.
+fn forms(service: &Service) -> &'static [Algorithm] {
+    if service.no_scripts {
         &[Algorithm::SlidingWindow, Algorithm::FixedWindow]
     } else {
         &[Algorithm::SlidingWindow]
-    };
-    Ok(rules::list(&store(service)?, algorithms, prefix, service.timeout).await?)
+    }
 }
 
 /// The bucket of a change, with the full name of its rule.
@@ -276,11 +278,7 @@ async fn of_a_stored_rule(
     match stored.named(&bucket.rule.name) {
         Named::LastPartOf(name) => bucket.rule.name_is(name),
         Named::LastPartOfSeveral(names) if blocks => {
-            let names = names
-                .iter()
-                .map(|name| printable::escaped(name))
-                .collect::<Vec<_>>()
-                .join(", ");
+            let names = listed(names.iter().map(String::as_str));
             return Err(Failure::Arguments(format!(
                 "{} may be {names}: say which",
                 printable::escaped(&bucket.rule.name)
@@ -293,11 +291,7 @@ async fn of_a_stored_rule(
                 bucket.rule.name_is(rule.name);
                 return Ok(bucket);
             }
-            let near = near
-                .iter()
-                .map(|name| printable::escaped(name))
-                .collect::<Vec<_>>()
-                .join(", ");
+            let near = listed(near.iter().map(String::as_str));
             let there = if near.is_empty() {
                 "no key of any rule".to_owned()
             } else {
@@ -465,7 +459,7 @@ async fn list(service: &Service, of: &RuleArgs, max_keys: usize) -> Result<Listi
     let limiter = connected(service, policy.clone()).await?;
     let of = RuleKeys::of(service.prefix.as_deref(), rule.name(), &policy);
     let (store, mut unread) = (store(service)?, Unread::default());
-    let found = rules::keys_of(&store, &of, max_keys, service.timeout, &mut unread);
+    let found = rules::keys_of(&store, of, max_keys, service.timeout, &mut unread);
     let (found, complete) = found.await?;
     let mut keys = Vec::new();
     for (key, stored) in found {

@@ -134,8 +134,10 @@ impl RuleList {
         for InForce {
             rules: of_prefix,
             skipped: lines,
+            complete,
         } in in_force
         {
+            rules.complete &= complete;
             skipped.extend(lines);
             for rule in of_prefix {
                 let keys = keys_of(&rule);

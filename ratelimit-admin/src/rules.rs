@@ -183,8 +183,12 @@ pub(crate) async fn list(
                 let is_asked = |of: &str| prefix.is_none_or(|prefix| of == prefix);
                 match read(&key) {
                     Name::Key(known, _) if is_asked(&known.prefix) => rules.add(known),
-                    Name::Rules(of) if prefix.is_none() && rules.prefixes.len() < MAX_PREFIXES => {
+                    Name::Rules(of) if prefix.is_none() => {
                         rules.prefixes.insert(of);
+                        if rules.prefixes.len() > MAX_PREFIXES {
+                            rules.prefixes.pop_last();
+                            rules.complete = false;
+                        }
                     }
                     Name::Unread(of) if is_asked(&of) => rules.unread.add(&key.text, OTHER_NAME),
                     _ => {}
@@ -201,34 +205,65 @@ pub(crate) type KeysOfRule = BTreeMap<Key, String>;
 /// The keys of a rule that Redis holds, at most `max_keys`, and whether these are all.
 pub(crate) async fn keys_of(
     store: &RedisStore,
-    rule: &RuleKeys,
+    rule: RuleKeys,
     max_keys: usize,
     timeout: Duration,
     unread: &mut Unread,
 ) -> Result<(KeysOfRule, bool), RateLimitError> {
-    let colon = if rule.prefix.is_empty() { "" } else { ":" };
-    let beginning = format!("{}{colon}rl1:{}", rule.prefix, tag_of(rule.algorithm));
-    let algorithm = rule.algorithm.parse().unwrap_or(Algorithm::SlidingWindow);
-    let mut pages = Pages::new(store, &beginning, algorithm, timeout);
-    let mut found = KeysOfRule::new();
-    while found.len() <= max_keys
-        && let Some(page) = pages.next_page(unread).await?
-    {
-        for key in page {
-            let Name::Key(known, rendered) = read(&key) else {
-                continue;
-            };
-            if known != *rule {
-                continue;
-            }
-            match Key::from_rendered(rendered) {
-                Ok(rendered) if key.is_text => drop(found.insert(rendered, key.text)),
-                _ => unread.add(&key.text, "no key is rendered so: another program wrote it"),
+    let algorithm = [rule.algorithm.parse().unwrap_or_default()];
+    let rules = BTreeMap::from([(rule, 0)]);
+    let found = keys_of_all(store, &rules, &algorithm, max_keys, timeout, unread);
+    let (mut found, complete) = found.await?;
+    Ok((found.remove(&0).unwrap_or_default(), complete))
+}
+
+/// The keys of these rules under one prefix, each with a number, by which they are found: at most
+/// `max_keys` in all, and whether these are all. Scans all keys once for each of the algorithms.
+pub(crate) async fn keys_of_all(
+    store: &RedisStore,
+    rules: &BTreeMap<RuleKeys, usize>,
+    algorithms: &[Algorithm],
+    max_keys: usize,
+    timeout: Duration,
+    unread: &mut Unread,
+) -> Result<(BTreeMap<usize, KeysOfRule>, bool), RateLimitError> {
+    let mut found = BTreeMap::<usize, KeysOfRule>::new();
+    let mut tags: BTreeSet<_> = rules.keys().map(|rule| tag_of(rule.algorithm)).collect();
+    let (Some(tag), Some((first, _))) = (tags.pop_first(), rules.first_key_value()) else {
+        return Ok((found, true));
+    };
+    let tag = if tags.is_empty() { tag } else { "" };
+    let colon = if first.prefix.is_empty() { "" } else { ":" };
+    let beginning = format!("{}{colon}rl1:{tag}", first.prefix);
+    let mut left = max_keys;
+    for algorithm in algorithms {
+        let mut pages = Pages::new(store, &beginning, *algorithm, timeout);
+        while let Some(page) = pages.next_page(unread).await? {
+            for key in page {
+                let Name::Key(known, rendered) = read(&key) else {
+                    continue;
+                };
+                let Some(number) = rules.get(&known) else {
+                    continue;
+                };
+                match Key::from_rendered(rendered) {
+                    Ok(rendered) if key.is_text => {
+                        let keys = found.entry(*number).or_default();
+                        if keys.contains_key(&rendered) {
+                            continue;
+                        }
+                        if left == 0 {
+                            return Ok((found, false));
+                        }
+                        left -= 1;
+                        keys.insert(rendered, key.text);
+                    }
+                    _ => unread.add(&key.text, "no key is rendered so: another program wrote it"),
+                }
             }
         }
     }
-    let complete = found.len() <= max_keys;
-    Ok((found.into_iter().take(max_keys).collect(), complete))
+    Ok((found, true))
 }
 
 /// Pages of the keys of a Redis that begin with `beginning`. A key may appear more than once.

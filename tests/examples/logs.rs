@@ -279,6 +279,9 @@ fn headers_that_haproxy_has_captured_are_fields() {
         "`captured-2`",
     );
     assert_eq!(said.others(), "address");
+    // It writes -1 where it has answered nothing.
+    let said = Said::of(&["--status", "2xx"], log.replace(" 200 ", " -1 "));
+    says(&said.all, "counted: 0, by their status");
 }
 
 /// A collector adds times of its own, and may gather many requests.
@@ -341,7 +344,7 @@ fn the_client_is_found_in_logs_of_servers_balancers_and_networks() {
         }
         count += 1;
     }
-    assert_eq!(count, 180);
+    assert_eq!(count, 188);
     // An unbracketed IPv6 address, and its port.
     let line = concat!(
         "{}:56789 [10/Oct/2026:11:55:{s}.655] in web/a 1/0/3/6/10 200 27 ",
@@ -356,6 +359,15 @@ fn the_client_is_found_in_logs_of_servers_balancers_and_networks() {
     ];
     let said = Said::of(&[], log_of(line, clients));
     assert_eq!(said.keys(), [("2001:db8:1:2::/64".to_owned(), 2)]);
+    let clients = [
+        "2001:db8::a:b:c:d:5123",
+        "203.0.113.7:1",
+        "2001:db8::1:51234",
+        "192.0.2.1:1",
+        "192.0.2.2:1",
+    ];
+    let said = Said::of(&[], log_of(COMBINED, clients));
+    assert_eq!(said.keys(), [("2001:db8::/64".to_owned(), 2)]);
 }
 
 #[test]
@@ -460,7 +472,23 @@ fn logs_are_read_as_docker_stores_them_and_as_arrays() {
     finds_the_client("Docker, JSON", &[], wrapped(json.clone()), "`ip`");
     let collected = wrapped(log(COMBINED)).replace("{\"log\"", "{\"time\":\"x\",\"log\"");
     let collected = collected.replace(",\"time\":\"2026-10-10T00:00:00Z\"", "");
-    finds_the_client("a collector", &[], collected, "`address`, word 1 of a line");
+    finds_the_client(
+        "a collector",
+        &[],
+        &collected,
+        "`address`, word 1 of a line",
+    );
+    let relay = |address: &str| {
+        collected.replace("\"time\"", &format!("\"client\":\"{address}\",\"time\""))
+    };
+    finds_the_client(
+        "its address",
+        &[],
+        relay("10.0.0.5"),
+        "`address`, word 1 of a line",
+    );
+    let other = "{\"ip\":\"192.0.2.9\",\"time\":\"2026-10-10T11:55:10Z\"}\n";
+    leaves_out("an object of another program", &[], &collected, other);
     let twice = wrapped(log(
         r#"{"log":"{} - - [10/Oct/2026:11:55:{s} +0000] \"GET /\" 200 1"}"#,
     ));
@@ -830,6 +858,12 @@ fn one_quotation_mark_of_csv_ends_with_its_line() {
     says(&said.all, "requests: 4, keys: 1");
     let why = "lines left out: 1; the first is line 6: it has 2 columns, and the header has 3";
     assert_eq!(said.left_out(), Some(why));
+    // What a client sends may have lines of its own.
+    let csv = "time,note,key\n".to_owned() + &log("2026-10-10T11:55:{s}Z,curl,{}");
+    let sent = log("2026-10-10T11:55:{s}Z,\"a \"\"b\"\"\n2026-10-10T11:55:{s}Z,c,192.0.2.9\n\",{}");
+    leaves_out("a field of three lines", &[], &csv, &sent);
+    let long = ["2026-10-10T11:55:10Z,\"", &"\n1,c,192.0.2.9".repeat(900)].concat();
+    leaves_out("a field without an end", &[], &csv, &long);
 }
 
 /// Lines that would name another client are left out and counted.
@@ -866,6 +900,17 @@ fn what_a_client_sends_is_not_taken_for_another_client() {
             leaves_out(agent, &[], &log(line), &sent);
         }
     }
+    let proxies = ["--trusted-proxies", "192.0.2.0/24"];
+    let pairs = log("time=2026-10-10T11:55:{s}Z a=b \"x-forwarded-for=203.0.113.8\" ip={}");
+    finds_the_client("a quoted pair", &proxies, pairs, "`ip`");
+    let access = COMBINED.to_owned() + " x-forwarded-for=192.0.2.9";
+    let said = finds_the_client(
+        "a bare pair",
+        &proxies,
+        log(&access),
+        "`address`, word 1 of a line",
+    );
+    assert_eq!(said.others(), "behind-1");
     let router = concat!(
         r#"2026-10-10T11:55:{s}.5+00:00 heroku[router]: at=info path="/path" fwd="{}" "#,
         r#"dyno=web.1 status=200 time=2026-10-10T11:55:{s}Z"#
@@ -922,8 +967,22 @@ fn the_other_fields_with_addresses_are_said_and_can_be_taken() {
             &format!("`{field}`"),
         );
     }
+    // A host that some clients send as a list is not what proxies have added.
+    let host = access("192.0.2.1 - -") + r#" "{}""#;
+    let hosts = [
+        "example.com",
+        "203.0.113.7",
+        "x, 203.0.113.7",
+        "a.com",
+        "b.com",
+    ];
+    let said = Said::of(&["--trusted-proxies", "192.0.2.0/24"], log_of(&host, hosts));
+    assert_eq!(said.keys(), [("192.0.2.1".to_owned(), 5)], "{}", said.all);
+    assert_eq!(said.others(), "quoted-3");
     let two =
         r#"{"time":"2026-10-10T11:55:{s}Z","ip":"{}","client_ip":"{}","agent":"a, 10.0.0.1"}"#;
+    let keys = r#"{"time":"2026-10-10T11:55:{s}Z","key":"a","ip":"{}"}"#;
+    assert_eq!(Said::of(&[], log(keys)).others(), "ip");
     assert_eq!(
         Said::of(&[], log(two)).others(),
         "",
@@ -1078,6 +1137,19 @@ fn a_field_of_addresses_has_no_other_clients_whoever_names_it() {
     let json = log(r#"{"ip":"10.0.0.5","client_ip":"{}","time":"2026-10-10T11:55:{s}Z"}"#);
     let others = "{\"ip\":\"10.0.0.5\",\"time\":1}\n".repeat(20);
     leaves_out("lines that are no requests", &[], &json, &others);
+    leaves_out(
+        "a key of another program",
+        &[],
+        &json,
+        "{\"key\":\"a\",\"time\":1}\n",
+    );
+    let day = "{\"date\":\"2026-10-10\",\"time\":\"no time\",\"client_ip\":\"192.0.2.9\"}\n";
+    leaves_out(
+        "a time in two fields",
+        &[],
+        &json.replace("\"ip\"", "\"date\":1,\"ip\""),
+        day,
+    );
     let names = log_of(
         r#"{"time":"2026-10-10T11:55:{s}Z","client":"{}"}"#,
         ["a"; 5],
@@ -1100,6 +1172,8 @@ fn times_without_an_offset_are_taken_for_utc_and_said_so() {
         ("202610101155{s}", true),
         ("202610101155{s}123", true),
         ("2026-10-10 11:55:{s},123", true),
+        ("11:55:{s}\",\"date\":\"2026-10-10", true),
+        ("11:55:{s}+00:00\",\"date\":\"2026-10-10", false),
         ("2026/10/10 11:55:{s}", true),
         ("10/Oct/2026 11:55:{s}", true),
     ] {
@@ -1211,8 +1285,14 @@ fn logs_are_decompressed_by_their_first_bytes() {
 fn records_in_one_object_are_read() {
     let records = log(r#"{"eventTime":"2026-10-10T11:55:{s}Z","sourceIPAddress":"{}"}"#);
     let records = records.trim().replace('\n', ",");
+    let (first, rest) = records.split_once("},").unwrap();
+    let first = format!("{first}}}");
     for (name, log) in [
         ("CloudTrail", format!("{{\"Records\":[{records}]}}")),
+        (
+            "joined",
+            format!("{{\"Records\":[{first}]}}\n{{\"Records\":[{rest}]}}"),
+        ),
         (
             "spread",
             format!("{{\n  \"Records\": [\n{records}\n]\n}}\n"),

@@ -114,6 +114,8 @@ fn a_suggested_pattern_names_nobody() {
         "{error}"
     );
     finds_the_client("suggested", &["--pattern", pattern], log(line), "`address`");
+    let error = failed(&RULE, log("17916333{s} '$(id)' {} x"));
+    says(&error, r": --pattern '{time} '\''$({})'\'' {address} {}'");
     // Lines that are no requests, and a request with other words, suggest nothing.
     let mixed = log("starting 17916333{s} at 10.0.0.1") + &log(line).repeat(3);
     let error = failed(&RULE, mixed);

@@ -100,7 +100,7 @@ fn with_rules<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
 
 /// Requests around the end of a window that begins at 0: a fixed one admits 9, 10 and 10.5, a
 /// sliding one only two of them.
-const EDGE: &str = "time,key,cost\n0,alice,1\n9,alice,1\n9.5,alice,1\n10,alice,1\n10.5,alice,1\n11,alice,1\n11,bob,2\n";
+const EDGE: &str = "time,key,cost\n0,alice,1.0\n9,alice,1\n9.5,alice,1\n10,alice,1\n10.5,alice,1\n11,alice,1\n11,bob,2\n";
 
 #[test]
 fn refusals_are_those_worked_out_by_hand() {
@@ -233,6 +233,10 @@ fn quotas_of_the_calendar_end_at_the_midnights_of_the_log() {
         row(&printed, "fixed_window 2/1d"),
         ["3", "60.00 %", "1", "100.00 %", "22h 1m"]
     );
+    // A clock that was not set does not move them.
+    let unset = [&["1970-01-01T00:00:05Z,alice".to_owned()], &log[..]].concat();
+    let unset = self::printed(&["--rule", &utc], unset.join("\n"));
+    assert_eq!(row(&unset, &utc)[0], "3", "{unset}");
 }
 
 #[test]
@@ -373,7 +377,7 @@ fn bad_lines_are_counted_and_the_first_is_named() {
     for (log, why) in [
         (
             "time,key,cost\n0,a,1.5\n",
-            "line 2: the cost `1.5` is not a whole number",
+            "line 2: the cost `1.5` is not a whole number: --cost-field names its field",
         ),
         ("time,key,cost\n0,,1\n", "line 2: the key is empty"),
         (

@@ -274,6 +274,8 @@ fn find_shows_a_value_under_each_rule_and_says_which_it_leaves_out() {
 fn top_lists_what_is_refused_now_and_says_when_it_was_cut() {
     let desk = Desk::busy();
     let top = desk.json(&["top"]);
+    let calls = desk.server.cli(&["INFO", "commandstats"]);
+    contains_all(&calls, &["cmdstat_scan:calls=1,"]);
     let keys: Vec<_> = top["keys"].as_array().unwrap().iter().collect();
     let of: Vec<_> = keys
         .iter()
@@ -635,6 +637,8 @@ fn a_hashed_key_is_not_looked_for_in_clear() {
         ],
         &["peek", "send", "alice@example.com"],
         &["reset", "send", "<alice@example.com>"],
+        // As long as a digest.
+        &["reset", "send", "#a-channel-of-thirty-three-letter"],
     ] {
         let words = desk.fails(args);
         let said = "shop.Mailer.send: its keys are hashed: say the --secret of the service, or the \

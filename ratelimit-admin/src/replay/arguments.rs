@@ -86,9 +86,10 @@ pub(crate) struct Input {
     pub(crate) time_field: Option<String>,
 
     /// The field with the key. In access logs: address, user, path, a header that the log has, such
-    /// as user-agent, or a word in front of the time, such as word-1 [default: key, else the
-    /// client's address; the report names other fields with addresses]. An address counts as in a
-    /// service: without its port, of IPv6 the /64; a line without one is left out
+    /// as user-agent, or a word in front of the time, such as word-1, or behind the fields of the
+    /// format, such as behind-1 [default: key, else the client's address; the report names other
+    /// fields with addresses]. An address counts as in a service: without its port, of IPv6 the
+    /// /64; a line without one is left out
     #[arg(long, value_name = "NAME")]
     pub(crate) key_field: Option<String>,
 
@@ -130,15 +131,17 @@ pub(crate) struct Input {
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// With a header, or with the columns time, key and cost; between them commas, or below a
-    /// header semicolons or tabs. Rows with other columns are left out
+    /// header semicolons or tabs. Rows with other columns, and those that a quoted field of up to
+    /// 64 KiB goes over, are left out
     Csv,
     /// One object per line, or an array of them, also as the Records of one object; fields with
     /// other names are ignored. Objects with two fields of one name are left out
     Json,
     /// The Common Log Format of Apache
     Common,
-    /// The Common Log Format with referer and user agent, the default of nginx; one more field in
-    /// quotes is `x-forwarded-for`. Where the first is no referer, they are `quoted-1` and so on
+    /// The Common Log Format with referer and user agent, the default of nginx; a third text in
+    /// quotes, if it is the last and most end with an address, is `x-forwarded-for`, others are
+    /// `quoted-3` and so on. Where the first is no referer, they are `quoted-1` and so on
     Combined,
     /// With a line #Fields, as of IIS and CloudFront
     W3c,
@@ -158,13 +161,13 @@ pub(crate) enum Format {
 /// One status of HTTP, or a class of them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Statuses {
-    One(u16),
+    One(i32),
     /// By its first digit.
-    Class(u16),
+    Class(i32),
 }
 
 impl Statuses {
-    pub(crate) fn has(self, status: u16) -> bool {
+    pub(crate) fn has(self, status: i32) -> bool {
         match self {
             Self::One(one) => status == one,
             Self::Class(class) => status / 100 == class,

@@ -70,7 +70,7 @@ impl Candidate {
         log: &Log,
         progress: &ProgressBar,
     ) -> Result<Outcome, RateLimitError> {
-        let clock = clock_at(log.span().0);
+        let clock = clock_of(log);
         // Room for all keys, so that no key shares a bucket with others.
         let store = MemoryStore::with_capacity(usize::MAX).with_clock(clock.clone());
         let limiter = RateLimiter::builder()
@@ -124,13 +124,15 @@ impl Candidate {
 }
 
 /// A clock that shows the time of the first request, so that calendar periods end where they did in
-/// the log. Times in the first day of 1970 are taken as relative times.
-fn clock_at(micros: u64) -> FakeClock {
+/// the log. If one is in the first day of 1970, and most are before 1973, they are relative times.
+fn clock_of(log: &Log) -> FakeClock {
     const DAY: u64 = 86_400_000_000;
+    let ((first, _), requests) = (log.span(), log.requests());
+    let middle = requests.get(requests.len() / 2);
     let clock = FakeClock::new();
-    if micros > DAY {
+    if first > DAY || middle.is_some_and(|request| request.at > 3 * 365 * DAY) {
         clock.step_back(Duration::MAX);
-        clock.advance(Duration::from_micros(micros));
+        clock.advance(Duration::from_micros(first));
     }
     clock
 }

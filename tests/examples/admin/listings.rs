@@ -196,6 +196,21 @@ fn the_rules_that_redis_knows_are_listed() {
     for row in ["leaky_bucket leaky_bucket 1m 2 keys", odd, &count] {
         assert!(rows.iter().any(|other| other == row), "{row} in {printed}");
     }
+    // More prefixes, and more rules of one, than are read.
+    let fill = "for at = 1, ARGV[2] do redis.call('HSET', ARGV[1]:gsub('#', at), at, ARGV[3]) end";
+    let line = r#"{"line":1,"limits":["1/1h"],"algorithm":"fixed_window","version":"0","day":1}"#;
+    bench
+        .server
+        .cli(&["EVAL", fill, "0", "many:rl1:rules", "10001", line]);
+    let output = admin(&bench.with(&["rules", "--prefix", "many", "--json"]));
+    let many: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(many["complete"], false, "{many}");
+    bench
+        .server
+        .cli(&["EVAL", fill, "0", "p#:rl1:rules", "101", line]);
+    assert_eq!(rules(&["--prefix", "p1"])["complete"], true);
+    bench.server.cli(&["DEL", "many:rl1:rules"]);
+    assert_eq!(rules(&[])["complete"], false);
 }
 
 /// All of these parts are printed, and no control sequence.

@@ -2,9 +2,12 @@
 //! `#Fields`.
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::io;
 
 use super::fields::TIMES;
 use super::record::{Record, same};
+use super::source::Numbered;
 use crate::replay::arguments::Input;
 use crate::replay::time;
 
@@ -18,7 +21,7 @@ const FIELDS: &str = "#Fields:";
 #[derive(Default)]
 pub(super) struct Columns {
     names: Vec<String>,
-    separator: char,
+    pub(super) separator: char,
     has_header: bool,
 }
 
@@ -184,9 +187,108 @@ fn unquoted(word: &str) -> Cow<'_, str> {
     }
 }
 
+/// Lines of CSV, of which those that a quoted field goes over are errors: in it, a client may have
+/// sent what looks like a line.
+pub(super) struct Rows<I> {
+    lines: I,
+    /// `None` if the lines are not of CSV.
+    separator: Option<char>,
+    ahead: VecDeque<Numbered>,
+    /// The number of lines next that are of one field.
+    within: usize,
+}
+
+/// The most bytes in which the end of a field is looked for.
+const LONGEST_FIELD: usize = 1 << 16;
+
+impl<I> Rows<I> {
+    pub(super) fn of(lines: I, separator: Option<char>) -> Self {
+        Self {
+            lines,
+            separator,
+            ahead: VecDeque::new(),
+            within: 0,
+        }
+    }
+}
+
+impl<I: Iterator<Item = io::Result<Numbered>>> Rows<I> {
+    /// The number of lines that a field goes over which began in the line above. None, if a
+    /// quotation mark in them ends no cell: then it was one of a text without others.
+    fn length(&mut self, separator: char) -> io::Result<usize> {
+        let (mut count, mut bytes) = (0, 0);
+        while bytes < LONGEST_FIELD {
+            if count == self.ahead.len() {
+                match self.lines.next().transpose()? {
+                    Some(line) => self.ahead.push_back(line),
+                    None => break,
+                }
+            }
+            let line = self
+                .ahead
+                .get(count)
+                .and_then(|(_, line)| line.as_ref().ok());
+            let line = line.map_or("", String::as_str);
+            count += 1;
+            bytes += 1 + line.len();
+            match is_open(line, separator, true) {
+                Some(true) => {}
+                Some(false) => break,
+                None => return Ok(0),
+            }
+        }
+        Ok(count)
+    }
+}
+
+impl<I: Iterator<Item = io::Result<Numbered>>> Iterator for Rows<I> {
+    type Item = io::Result<Numbered>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let ahead = self.ahead.pop_front().map(Ok);
+        let (number, line) = match ahead.or_else(|| self.lines.next())? {
+            Ok(line) => line,
+            Err(error) => return Some(Err(error)),
+        };
+        if let (0, Some(separator), Ok(text)) = (self.within, self.separator, &line)
+            && is_open(text, separator, false) == Some(true)
+        {
+            match self.length(separator) {
+                Ok(0) => {}
+                Ok(length) => self.within = 1 + length,
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        let is_within = self.within > 0;
+        self.within = self.within.saturating_sub(1);
+        let of_field = || Err("a quoted field in it goes over several lines".to_owned());
+        Some(Ok((number, if is_within { of_field() } else { line })))
+    }
+}
+
+/// `true` if a quoted cell is open at the end of a line; `None` if it was open at the beginning,
+/// and the first quotation mark ends no cell.
+fn is_open(line: &str, separator: char, was_open: bool) -> Option<bool> {
+    if !was_open {
+        return Some(split(line, separator).1);
+    }
+    let Some(end) = line.replace("\"\"", "  ").find('"') else {
+        return Some(true);
+    };
+    match line.get(end + 1..)? {
+        "" => Some(false),
+        behind => Some(split(behind.strip_prefix(separator)?, separator).1),
+    }
+}
+
 /// The cells of a line of CSV. A quotation mark that is not closed ends with its line.
 fn cells(line: &str, separator: char) -> Vec<Cow<'_, str>> {
-    let mut cells = Vec::new();
+    split(line, separator).0
+}
+
+/// The cells of a line, and whether a quotation mark is not closed.
+fn split(line: &str, separator: char) -> (Vec<Cow<'_, str>>, bool) {
+    let (mut cells, mut is_open) = (Vec::new(), false);
     let mut rest = Some(line);
     while let Some(text) = rest {
         let text = text.trim_start_matches(' ');
@@ -201,7 +303,10 @@ fn cells(line: &str, separator: char) -> Vec<Cow<'_, str>> {
         };
         let mut cell = String::new();
         loop {
-            let (part, behind) = quoted.split_once('"').unwrap_or((quoted, ""));
+            let (part, behind) = quoted.split_once('"').unwrap_or_else(|| {
+                is_open = true;
+                (quoted, "")
+            });
             cell.push_str(part);
             let Some(behind) = behind.strip_prefix('"') else {
                 rest = behind.split_once(separator).map(|(_, behind)| behind);
@@ -212,5 +317,5 @@ fn cells(line: &str, separator: char) -> Vec<Cow<'_, str>> {
         }
         cells.push(cell.into());
     }
-    cells
+    (cells, is_open)
 }

@@ -1,6 +1,7 @@
 //! [`Fields`]: which fields of a log hold the time, the key and the rest.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 
 use indexmap::{IndexMap, IndexSet};
 
@@ -149,8 +150,12 @@ pub(super) struct Fields<'a> {
     pub(super) time: String,
     /// `true` if the time is in the two fields of [`DAY_AND_TIME`].
     is_in_two: bool,
+    /// The offset of times in two fields: `Z` where the format says that they are UTC.
+    pub(super) offset: &'static str,
     pub(super) key: String,
     kind: Kind,
+    /// `true` if a port stands behind each address, of IPv6 without brackets.
+    has_ports: bool,
     status: String,
     /// The header in which proxies name the client, if the log has it as a field.
     pub(super) forwarded: Option<String>,
@@ -189,7 +194,7 @@ fn count(name: &str, records: &[&Record<'_>], fits: impl Fn(&str) -> bool) -> us
 
 /// The first of [`names_of_addresses`] in these records, unless another is ten times as frequent.
 /// Lines that are no requests may hold the address of the server.
-fn usual_address(records: &[&Record<'_>], clients: &Clients) -> Option<String> {
+fn usual_address(records: &[&Record<'_>], clients: &Clients) -> Option<(usize, String)> {
     let is_address = |value: &str| clients.named(value).is_some();
     let names = names_of_addresses().into_iter();
     let counted: Vec<_> = names
@@ -200,24 +205,29 @@ fn usual_address(records: &[&Record<'_>], clients: &Clients) -> Option<String> {
         .map(|(count, _)| *count)
         .max()
         .filter(|most| *most > 0)?;
-    let mut frequent = counted.into_iter().filter(|(count, _)| count * 10 >= most);
-    frequent.next().map(|(_, name)| name)
+    let mut frequent = counted.into_iter();
+    frequent.find(|(count, _)| count * 10 >= most)
 }
 
 /// The field of the key and its kind; `None` if no record has it.
 fn key_of(records: &[&Record<'_>], input: &Input, clients: &Clients) -> (Option<String>, Kind) {
     let any = |_: &str| true;
     let Some(name) = &input.key_field else {
-        return match usual(&["key".to_owned()], records, any) {
-            Some(name) => (Some(name), Kind::Text),
-            None => (usual_address(records, clients), Kind::Address),
+        // A few other records may have a field of that name.
+        return match (count("key", records, any), usual_address(records, clients)) {
+            (keys, Some((addresses, name))) if keys * 2 < addresses => (Some(name), Kind::Address),
+            (0, _) => (None, Kind::Address),
+            _ => (Some("key".to_owned()), Kind::Text),
         };
     };
     match usual(std::slice::from_ref(name), records, any) {
         Some(name) if name == "path" => (Some(name), Kind::Path),
         Some(name) => (Some(name), Kind::Text),
         None => match name.as_str() {
-            "address" => (usual_address(records, clients), Kind::Address),
+            "address" => {
+                let found = usual_address(records, clients);
+                (found.map(|(_, name)| name), Kind::Address)
+            }
             "user" => (usual(&owned(USERS), records, any), Kind::Text),
             "path" => (usual(&owned(PATHS), records, any), Kind::Path),
             name => (usual(&header(name), records, any), Kind::Text),
@@ -225,9 +235,19 @@ fn key_of(records: &[&Record<'_>], input: &Input, clients: &Clients) -> (Option<
     }
 }
 
-/// `true` if some of these records have the key.
-pub(super) fn has_key(records: &[&Record<'_>], input: &Input, clients: &Clients) -> bool {
-    key_of(records, input, clients).0.is_some()
+/// The keys of the records that have one; of lists of addresses, the clients.
+pub(super) fn keys(records: &[&Record<'_>], input: &Input, clients: &Clients) -> Vec<String> {
+    let (Some(name), _) = key_of(records, input, clients) else {
+        return Vec::new();
+    };
+    let values = records
+        .iter()
+        .filter_map(|record| value(record, &name).ok()?);
+    let key = |value: Cow<'_, str>| match clients.named(&value) {
+        Some(client) => client.key,
+        None => value.into_owned(),
+    };
+    values.map(key).collect()
 }
 
 /// The value of a field, if it has one.
@@ -280,14 +300,16 @@ impl<'a> Fields<'a> {
         let form = input.time_format.as_ref();
         let is_time = |value: &str| time::dated(value, form).is_some_and(|at| at > EARLIEST);
         let is_address = |value: &str| clients.named(value).is_some();
+        let both = records.iter().filter_map(|record| {
+            let [day, time] = DAY_AND_TIME.map(|name| value(record, name).ok().flatten());
+            day.zip(time)
+        });
+        let both: Vec<_> = both.collect();
         // Where neither is a time of its own, as of the collectors that add one of them.
-        let is_in_two = input.time_field.is_none()
-            && records.iter().any(|record| {
-                let parts = DAY_AND_TIME.map(|name| value(record, name).ok().flatten());
-                parts
-                    .into_iter()
-                    .all(|part| part.is_some_and(|part| !is_time(&part)))
-            });
+        let in_two = both
+            .iter()
+            .filter(|(day, time)| !is_time(day) && !is_time(time));
+        let is_in_two = input.time_field.is_none() && in_two.count() * 2 > both.len();
         let time = input.time_field.clone();
         let time = time.or_else(|| usual(&owned(TIMES), records, is_time));
         let status = input.status_field.clone();
@@ -310,8 +332,10 @@ impl<'a> Fields<'a> {
         let mut fields = Self {
             time: time.unwrap_or_else(|| "time".to_owned()),
             is_in_two,
+            offset: "",
             key,
             kind,
+            has_ports: false,
             status: status.unwrap_or_else(|| "status".to_owned()),
             forwarded: None,
             others: Vec::new(),
@@ -331,13 +355,16 @@ impl<'a> Fields<'a> {
                     .filter(|name| !same(name, &fields.key))
                     .map(|name| spelt(records, name));
             }
-            fields.others = fields.others(records, clients);
+            fields.has_ports = fields.has_ports(records);
         } else if !input.trusted_proxies.is_empty() {
             return Err(format!(
                 "`{}` holds no addresses, which --trusted-proxies is for: --key-field names a \
                  field that does",
                 fields.key
             ));
+        }
+        if fields.kind == Kind::Address || input.key_field.is_none() {
+            fields.others = fields.others(records, clients);
         }
         Ok(fields)
     }
@@ -408,6 +435,21 @@ impl<'a> Fields<'a> {
         addresses.count() * 10 > if is_known { 0 } else { keys.len() * 9 }
     }
 
+    /// `true` if more addresses have a port than have none; of IPv6, which both may be, neither.
+    fn has_ports(&self, records: &[&Record<'_>]) -> bool {
+        let keys = records
+            .iter()
+            .filter_map(|record| value(record, &self.key).ok()?);
+        let (mut with, mut without) = (0, 0);
+        for key in keys {
+            match key.parse::<IpAddr>() {
+                Ok(address) => without += usize::from(address.is_ipv4()),
+                Err(_) => with += usize::from(without_port(&key).is_some()),
+            }
+        }
+        with > without
+    }
+
     /// The request of a record.
     pub(super) fn request(
         &self,
@@ -415,7 +457,7 @@ impl<'a> Fields<'a> {
         clients: &Clients,
     ) -> Result<Request, String> {
         let input = self.input;
-        let time = match day_and_time(record, input) {
+        let time = match day_and_time(record, input, self.offset) {
             Ok(Some(time)) if self.is_in_two => Some(time.into()),
             _ => value(record, &self.time)?,
         };
@@ -455,6 +497,10 @@ impl<'a> Fields<'a> {
             let path = path.ok_or("it has no `path`")?;
             return Ok((path.to_owned(), Found::Text));
         }
+        let key = match without_port(&key) {
+            Some(address) if self.has_ports => Cow::Owned(address.to_owned()),
+            _ => key,
+        };
         let forwarded = match &self.forwarded {
             Some(name) => value(record, name)?,
             None => None,
@@ -552,11 +598,21 @@ fn one_of(records: &[&Record<'_>], fits: impl Fn(&str) -> bool) -> String {
     }
 }
 
+/// The address in front of a port.
+fn without_port(text: &str) -> Option<&str> {
+    let (address, port) = text.rsplit_once(':')?;
+    (address.parse::<IpAddr>().is_ok() && port.parse::<u16>().is_ok()).then_some(address)
+}
+
 /// The time of a record that has day and time in two fields.
-fn day_and_time(record: &Record<'_>, input: &Input) -> Result<Option<String>, String> {
+fn day_and_time(
+    record: &Record<'_>,
+    input: &Input,
+    offset: &str,
+) -> Result<Option<String>, String> {
     let [day, time] = DAY_AND_TIME.map(|name| value(record, name));
     let joined = |(day, time)| match input.time_format {
-        None => format!("{day}T{time}Z"),
+        None => format!("{day}T{time}{offset}"),
         Some(_) => format!("{day} {time}"),
     };
     Ok(day?.zip(time?).map(joined))

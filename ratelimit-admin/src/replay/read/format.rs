@@ -1,14 +1,16 @@
 //! [`Reader`]: the format of a log, and its lines as records.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
 use super::client::Clients;
-use super::columns::Columns;
-use super::fields::has_key;
+use super::columns::{Columns, Rows};
+use super::fields::keys;
 use super::json::Object;
 use super::pattern::Pattern;
 use super::record::Record;
-use super::words::{self, Access, Place};
+use super::words::{self, Access, Place, Texts};
 use crate::replay::arguments::{Format, Input};
 
 /// Reads the lines of one log.
@@ -21,8 +23,8 @@ pub(super) struct Reader {
     is_bare: bool,
     /// The place of the client's address in a line of an access log.
     pub(super) address: Option<Place>,
-    /// `true` if the first text after the request is the referer.
-    has_referer: bool,
+    /// What stands between quotes behind the request.
+    texts: Texts,
 }
 
 impl Reader {
@@ -78,8 +80,19 @@ impl Reader {
                 Format::Common | Format::Combined => words::address(lines, clients),
                 _ => None,
             },
-            has_referer: words::has_referer(lines),
+            texts: Texts::of(lines, clients),
         })
+    }
+
+    /// The offset of times in two columns, where the format says it.
+    pub(super) fn offset(&self) -> &'static str {
+        if self.format == Format::W3c { "Z" } else { "" }
+    }
+
+    /// These lines, without those that a quoted field of CSV goes over.
+    pub(super) fn rows<I>(&self, lines: I) -> Rows<I> {
+        let separator = (self.format == Format::Csv).then_some(self.columns.separator);
+        Rows::of(lines, separator)
     }
 
     /// Begins a file: no line of an earlier one names its W3C columns.
@@ -127,7 +140,7 @@ impl Reader {
                     return Err("it holds two requests".to_owned());
                 }
                 let word = self.address.unwrap_or_default().word;
-                Some(access.record(word, self.has_referer, clients))
+                Some(access.record(word, self.texts, clients))
             }
             Format::Envoy => words::envoy(line),
             Format::Haproxy => words::haproxy(line),
@@ -171,17 +184,17 @@ fn of_line(line: &str, clients: &Clients) -> Option<Format> {
 /// The fields in which collectors of logs store the line that a process wrote.
 const LINES: &[&str] = &["log", "message", "textPayload", "line"];
 
-/// The field of these objects that holds lines, if the objects themselves hold no key.
+/// The field of these objects that holds lines, if most of the objects themselves hold no key, or
+/// that of a collector.
 pub(super) fn wrapper(lines: &[&str], input: &Input, clients: &Clients) -> Option<&'static str> {
     let objects = lines.iter().filter(|line| line.starts_with('{'));
     let records: Vec<_> = objects
         .filter_map(|line| object(line).ok().map(Record::Object))
         .collect();
-    let records: Vec<_> = records.iter().collect();
-    if records.len() * 2 < lines.len() || has_key(&records, input, clients) {
+    if records.len() * 2 < lines.len() {
         return None;
     }
-    LINES.iter().copied().find(|name| {
+    let name = LINES.iter().copied().find(|name| {
         let texts = records.iter().filter_map(|record| record.get(name).ok()?);
         let is_line = |text: &str| match &input.pattern {
             Some(pattern) => pattern.fits(text),
@@ -189,7 +202,48 @@ pub(super) fn wrapper(lines: &[&str], input: &Input, clients: &Clients) -> Optio
         };
         let lines = texts.filter(|text| is_line(text.trim()));
         lines.count() * 2 > records.len()
-    })
+    })?;
+    let outer = keys(&records.iter().collect::<Vec<_>>(), input, clients);
+    let is_wrapper = match input.key_field {
+        Some(_) => outer.is_empty(),
+        None => {
+            outer.len() * 2 < records.len()
+                || are_of_collector(&outer, &records, name, input, clients)
+        }
+    };
+    is_wrapper.then_some(name)
+}
+
+/// `true` if this field holds lines of an access log, most of other clients than these of the
+/// objects themselves, which are not more.
+fn are_of_collector(
+    outer: &[String],
+    records: &[Record<'_>],
+    name: &str,
+    input: &Input,
+    clients: &Clients,
+) -> bool {
+    use Format::{Alb, Combined, Common, Envoy, Haproxy};
+    let texts = records.iter().filter_map(|record| record.get(name).ok()?);
+    let texts: Vec<_> = texts.collect();
+    let texts: Vec<_> = texts.iter().map(|text| text.trim()).collect();
+    let Ok(reader) = Reader::of(&texts, input, clients) else {
+        return false;
+    };
+    let inner = texts
+        .iter()
+        .filter_map(|text| reader.record(text, clients).ok()?);
+    let inner = keys(
+        &inner.collect::<Vec<_>>().iter().collect::<Vec<_>>(),
+        input,
+        clients,
+    );
+    let set = |keys: &[String]| keys.iter().cloned().collect::<HashSet<_>>();
+    let (outer, all) = (set(outer), set(&inner));
+    let others = inner.iter().filter(|key| !outer.contains(*key));
+    matches!(reader.format, Alb | Combined | Common | Envoy | Haproxy)
+        && others.count() * 2 > inner.len()
+        && all.len() >= outer.len()
 }
 
 /// The line of another program that a field of this JSON object holds.
@@ -214,8 +268,14 @@ pub(super) fn object(line: &str) -> Result<Map<String, Value>, String> {
         Ok(object) => return distinct(object),
         Err(error) => error,
     };
-    if let Some(object) = line.find('{').and_then(|at| read(line.get(at..)?).ok()) {
-        return distinct(object);
+    if let Some((front, text)) = line.find('{').and_then(|at| line.split_at_checked(at))
+        && let Ok(object) = read(text)
+    {
+        let mut object = distinct(object)?;
+        for (name, word) in words::in_front(front) {
+            object.entry(name).or_insert(word.into());
+        }
+        return Ok(object);
     }
     let at = whole.column();
     let ends = if whole.is_eof() {

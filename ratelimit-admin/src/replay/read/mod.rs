@@ -148,8 +148,10 @@ impl<'a> Read<'a> {
             return self.add_array(serde_json::from_reader(from)?, name);
         }
         if is_json && is_records(from.fill_buf()?) {
-            let Records { records } = serde_json::from_reader(from)?;
-            return self.add_array(records, name);
+            // Files of the trail may have been joined.
+            let all = serde_json::Deserializer::from_reader(from).into_iter::<Records>();
+            let all = all.collect::<Result<Vec<_>, _>>()?.into_iter();
+            return self.add_array(all.flat_map(|all| all.records).collect(), name);
         }
         let mut lines = Lines::of(from);
         let mut sample: Vec<Numbered> = lines.by_ref().take(SAMPLE).collect::<Result<_, _>>()?;
@@ -182,19 +184,23 @@ impl<'a> Read<'a> {
                 None => why,
             })
         })?;
+        let lines = lines.map(|line| line.map(|(number, line)| (number, line.and_then(inner))));
+        let mut lines = reader.rows(sample.into_iter().map(Ok).chain(lines));
+        let sample: Vec<Numbered> = lines.by_ref().take(SAMPLE).collect::<Result<_, _>>()?;
+        let texts = self::texts(&sample);
         let records: Vec<Record<'_>> = texts
             .iter()
             .filter_map(|line| reader.record(line, &self.clients).ok()?)
             .collect();
         let records: Vec<_> = records.iter().collect();
-        let fields = Fields::of(&records, self.input, &self.clients).map_err(bad)?;
+        let mut fields = Fields::of(&records, self.input, &self.clients).map_err(bad)?;
+        fields.offset = reader.offset();
         let is_request = |record: &&Record<'_>| fields.request(record, &self.clients).is_ok();
         if !records.iter().any(is_request) {
             self.suggested = self.suggested(&texts);
         }
         reader.begin();
         self.take_from(&fields, reader.address);
-        let lines = lines.map(|line| line.map(|(number, line)| (number, line.and_then(inner))));
         for line in sample.into_iter().map(Ok).chain(lines) {
             let (number, line) = line?;
             let request = line.and_then(|line| {
@@ -329,20 +335,25 @@ impl<'a> Read<'a> {
                 self.last_time.insert((request.time, time.micros)).1
             }
         };
-        let given = |cost: Option<String>| {
+        let given = |cost: Option<String>, option: &str| {
             let number = |text: String| {
-                text.parse()
-                    .map_err(|_| format!("the cost `{text}` is not a whole number"))
+                let parts = text.split_once('.');
+                let whole = parts.filter(|(_, part)| part.bytes().all(|digit| digit == b'0'));
+                let whole = whole.map_or(&*text, |(whole, _)| whole);
+                let why = |_| {
+                    format!("the cost `{text}` is not a whole number: {option} names its field")
+                };
+                whole.parse().map_err(why)
             };
             cost.map(number).transpose()
         };
-        let mut actual_cost = given(request.actual_cost)?;
+        let mut actual_cost = given(request.actual_cost, "--actual-cost-field")?;
         if let Some(status) = request.status
             && !counts(&status, self.input)?
         {
             actual_cost = Some(0);
         }
-        let cost = given(request.cost)?.unwrap_or(1);
+        let cost = given(request.cost, "--cost-field")?.unwrap_or(1);
         if let Some(taken) = self.taken.last_mut() {
             taken.see(&request.key, request.found);
         }

@@ -6,23 +6,32 @@
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::fmt;
+use std::sync::LazyLock;
 
 use super::client::{Clients, ends};
-use super::fields::LINE;
+use super::fields::{LINE, TIMES};
 use super::record::{Record, same};
 use crate::replay::time;
 
 type Words<'a> = Vec<(&'a str, Cow<'a, str>)>;
 
-fn record<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> Record<'a> {
-    let words = fields.into_iter().map(|(name, value)| (name, value.into()));
-    Record::Words(words.collect())
+/// The fields of a format, with the words in front of them and behind them.
+fn record<'a>(
+    fields: impl IntoIterator<Item = (&'a str, &'a str)>,
+    front: &'a str,
+    behind: impl IntoIterator<Item = &'a str>,
+) -> Record<'a> {
+    let fields = fields.into_iter().map(|(name, value)| (name, value.into()));
+    let mut fields = fields.collect();
+    add_others(&mut fields, &WORDS, front.split_ascii_whitespace());
+    add_others(&mut fields, &BEHIND, behind);
+    Record::Words(fields)
 }
 
-/// `ADDRESS IDENT USER [TIME] "REQUEST" STATUS SIZE`, then `"REFERER" "USER AGENT"` and one more
-/// field. A fixed number of words may precede the address: a virtual host, or words of a log
-/// collector. A user name may hold spaces and brackets, so the last brackets before the first quote
-/// hold the time. If no words precede the time, the address follows it.
+/// `ADDRESS IDENT USER [TIME] "REQUEST" STATUS SIZE`, then `"REFERER" "USER AGENT"` and others. A
+/// fixed number of words may precede the address: a virtual host, or words of a log collector. A
+/// user name may hold spaces and brackets, so the last brackets before the first quote hold the
+/// time. If no words precede the time, the address follows it.
 pub(super) struct Access<'a> {
     head: &'a str,
     time: &'a str,
@@ -35,6 +44,8 @@ pub(super) struct Access<'a> {
     /// `true` if the head is the words between the time and the request.
     is_after_time: bool,
     pub(super) quoted: Vec<&'a str>,
+    /// The words behind the size that are not quoted.
+    behind: Vec<&'a str>,
 }
 
 impl<'a> Access<'a> {
@@ -48,7 +59,7 @@ impl<'a> Access<'a> {
             time = bracketed(time)?;
         }
         // Between the size and the referer, servers can write durations.
-        let (numbers, mut behind) = rest.split_at_checked(rest.find('"').unwrap_or(rest.len()))?;
+        let numbers = rest.get(..rest.find('"').unwrap_or(rest.len()))?;
         let mut numbers = numbers.split_ascii_whitespace();
         let first = numbers.next()?;
         // Loki's gateway writes the status in front of the request.
@@ -58,22 +69,14 @@ impl<'a> Access<'a> {
             .bytes()
             .all(|byte| byte.is_ascii_digit() || byte == b'.');
         let is_size = is_number || size == "-";
-        let mut texts: Vec<_> = std::iter::from_fn(|| {
-            let (text, next) = quoted(behind)?;
-            behind = next;
-            Some(text)
-        })
-        .collect();
-        // The router of Cloud Foundry has the connection in its place.
-        if let Some((forwarded, _)) = behind
-            .trim_start()
-            .strip_prefix("x_forwarded_for:")
-            .and_then(quoted)
+        let (mut quoted, mut behind) = (Vec::new(), Vec::new());
+        for (word, is_quoted) in split(rest)
+            .into_iter()
+            .skip(1 + usize::from(second.is_some()))
         {
-            texts.truncate(2);
-            texts.push(forwarded);
+            let words = if is_quoted { &mut quoted } else { &mut behind };
+            words.push(word);
         }
-        texts.truncate(3);
         (is_status(status) && is_size && !head.is_empty()).then_some(Self {
             head,
             time,
@@ -82,7 +85,8 @@ impl<'a> Access<'a> {
             rest,
             has_middle: !middle.is_empty(),
             is_after_time,
-            quoted: texts,
+            quoted,
+            behind,
         })
     }
 
@@ -120,7 +124,7 @@ impl<'a> Access<'a> {
 
     /// The fields, with this word of the line as the address; without an address if the words after
     /// it do not fit the format.
-    pub(super) fn record(self, word: usize, has_referer: bool, clients: &Clients) -> Record<'a> {
+    pub(super) fn record(self, word: usize, texts: Texts, clients: &Clients) -> Record<'a> {
         let (mut address, mut behind) = list_at(self.head, word);
         let count = |text: &str| text.split_ascii_whitespace().count();
         let last = count(self.head) - count(behind);
@@ -138,17 +142,17 @@ impl<'a> Access<'a> {
             ("time", self.time),
             ("status", self.status),
         ];
-        let names = if has_referer {
-            ["referer", "user-agent", "x-forwarded-for"]
-        } else {
-            ["quoted-1", "quoted-2", "quoted-3"]
-        };
-        let quoted = names.into_iter().zip(self.quoted);
-        let numbered = WORDS.into_iter().zip(self.head.split_ascii_whitespace());
-        let others = numbered
-            .enumerate()
-            .filter_map(|(at, other)| (at < word || at >= last).then_some(other));
-        record(fields.into_iter().chain(quoted).chain(others))
+        let quoted = QUOTED.iter().zip(self.quoted).enumerate();
+        let quoted = quoted.map(|(at, (name, text))| (texts.name(at).unwrap_or(name), text));
+        let numbered = WORDS.iter().zip(self.head.split_ascii_whitespace());
+        let others = numbered.enumerate().filter_map(|(at, (name, other))| {
+            (at < word || at >= last).then_some((&**name, other))
+        });
+        record(
+            fields.into_iter().chain(quoted).chain(others),
+            "",
+            self.behind,
+        )
     }
 
     /// The first word that is an address followed by words of the format.
@@ -169,20 +173,99 @@ impl<'a> Access<'a> {
     }
 }
 
+/// The names of places of a line, such as `word-1`.
+type Names = LazyLock<Vec<String>>;
+
 /// The names of the other words in front of the time.
-const WORDS: [&str; 8] = [
-    "word-1", "word-2", "word-3", "word-4", "word-5", "word-6", "word-7", "word-8",
-];
+static WORDS: Names = Names::new(|| numbered("word"));
+
+/// The names of the words behind the fields of the format.
+static BEHIND: Names = Names::new(|| numbered("behind"));
+
+/// The names of the texts behind the request.
+static QUOTED: Names = Names::new(|| numbered("quoted"));
 
 /// The names of the headers that `HAProxy` has captured.
-const CAPTURED: [&str; 4] = ["captured-1", "captured-2", "captured-3", "captured-4"];
+static CAPTURED: Names = Names::new(|| numbered("captured"));
 
-/// `true` unless the first text behind most of these requests is another than a referer.
-pub(super) fn has_referer(lines: &[&str]) -> bool {
-    let lines: Vec<_> = lines.iter().filter_map(|line| Access::of(line)).collect();
-    let is_other = |text: &&&str| !matches!(**text, "" | "-") && !text.contains("://");
-    let first = lines.iter().filter_map(|access| access.quoted.first());
-    first.filter(is_other).count() * 2 <= lines.len()
+/// The most places of a kind that have names.
+const MOST_PLACES: usize = 40;
+
+fn numbered(of: &str) -> Vec<String> {
+    let numbers = 1..=MOST_PLACES;
+    numbers.map(|number| format!("{of}-{number}")).collect()
+}
+
+/// Adds the words that belong to no field of the format, each under its place, or under its name in
+/// `name="value"` and `name:"value"`: servers escape the quotes that clients send.
+fn add_others<'a>(
+    fields: &mut Words<'a>,
+    names: &'static [String],
+    words: impl IntoIterator<Item = &'a str>,
+) {
+    for (name, word) in names.iter().zip(words) {
+        let pair = word.split_once("=\"").or_else(|| word.split_once(":\""));
+        // A field of the format, and what others are taken by, is not replaced.
+        let own = pair.map(|(own, _)| own).filter(|own| {
+            let taken = fields.iter().map(|(known, _)| *known);
+            let mut taken = taken.chain(["key"]).chain(TIMES.iter().copied());
+            is_name(own) && !taken.any(|known| same(known, own))
+        });
+        let bare_pair = || word.split_once('=').filter(|(own, _)| is_name(own));
+        let value = pair.or_else(bare_pair).map_or(word, |(_, value)| value);
+        fields.push((own.unwrap_or(name), bare(value).into()));
+    }
+}
+
+/// The names and values of the words in front of another format.
+pub(super) fn in_front(text: &str) -> Vec<(&str, Cow<'_, str>)> {
+    let mut words = Vec::new();
+    add_others(&mut words, &WORDS, text.split_ascii_whitespace());
+    words
+}
+
+/// A word without punctuation around it. IPv6 may end with two colons.
+fn bare(word: &str) -> &str {
+    let word = word.trim_matches(['(', ')', '[', ']', '"', ',', ';']);
+    let end = word.strip_suffix(':').filter(|end| !end.ends_with(':'));
+    end.unwrap_or(word)
+}
+
+/// What the texts behind the requests of a log are.
+#[derive(Clone, Copy)]
+pub(super) struct Texts {
+    has_referer: bool,
+    /// `true` if the third one is `x-forwarded-for`.
+    has_forwarded: bool,
+}
+
+impl Texts {
+    /// By most of these lines: the first text is a referer unless it is another, the third one is
+    /// `x-forwarded-for` if it is the last one and ends with an address.
+    pub(super) fn of(lines: &[&str], clients: &Clients) -> Self {
+        let lines: Vec<_> = lines.iter().filter_map(|line| Access::of(line)).collect();
+        let most = |is_so: &dyn Fn(&Access<'_>) -> Option<bool>| {
+            let found: Vec<_> = lines.iter().filter_map(is_so).collect();
+            found.iter().filter(|is_so| **is_so).count() * 2 >= found.len()
+        };
+        let is_empty = |text: &str| matches!(text, "" | "-");
+        Self {
+            has_referer: most(&|access| {
+                let first = access.quoted.first();
+                Some(first.is_none_or(|text| is_empty(text) || text.contains("://")))
+            }),
+            has_forwarded: most(&|access| {
+                let third = access.quoted.get(2).filter(|text| !is_empty(text))?;
+                Some(access.quoted.len() == 3 && clients.named(third).is_some())
+            }),
+        }
+    }
+
+    fn name(self, at: usize) -> Option<&'static str> {
+        let names = ["referer", "user-agent", "x-forwarded-for"];
+        let name = names.get(at).filter(|_| at < 2 || self.has_forwarded);
+        name.copied().filter(|_| self.has_referer)
+    }
 }
 
 /// `true` if this is a line of an access log in another order, or was cut.
@@ -269,21 +352,23 @@ pub(super) fn envoy(line: &str) -> Option<Record<'_>> {
     let is_row = |pair: &[(&str, bool)]| pair.iter().all(|(_, quoted)| *quoted);
     let texts = words.get(words.windows(2).position(is_row)?..)?;
     let (texts, behind) = texts.split_first_chunk::<5>()?;
-    let [forwarded, agent, _id, authority, _upstream] = texts.map(|(text, _)| text);
+    let [forwarded, agent, _id, authority, upstream] = texts.map(|(text, _)| text);
     let is_whole = times(rest).next().is_none()
         && is_row(texts)
         && !behind
             .iter()
             .any(|(word, quoted)| *quoted || word.contains('"'));
     (is_status(status) && is_whole).then(|| {
-        record([
+        let fields = [
             ("x-forwarded-for", forwarded),
             (LINE, request),
             ("user-agent", agent),
             ("authority", authority),
+            ("upstream", upstream),
             ("time", time),
             ("status", status),
-        ])
+        ];
+        record(fields, "", behind.iter().map(|(word, _)| *word))
     })
 }
 
@@ -298,21 +383,23 @@ pub(super) fn haproxy(line: &str) -> Option<Record<'_>> {
     let (_frontend, backend, timers) = (words.next()?, words.next()?, words.next()?);
     let status = words.next()?;
     let (middle, request) = rest.split_once('"')?;
-    let captured = middle
-        .split_once('{')
-        .and_then(|(_, text)| text.split_once('}'));
-    let captured = captured.map_or("", |(captured, _)| captured).split('|');
+    // Those of the request, and those of the response.
+    let captured = middle.split(" {").skip(1).flat_map(|text| {
+        let end = text.rfind('}').unwrap_or(text.len());
+        text.get(..end).unwrap_or_default().split('|')
+    });
+    let (request, behind) = request.split_once('"').unwrap_or((request, ""));
     let is_one = backend.contains('/') && timers.contains('/') && times(rest).next().is_none();
     (is_one && is_status(status)).then(|| {
         let fields = [
             ("address", address),
-            (LINE, request.trim_end_matches('"')),
+            (LINE, request),
             ("time", time),
             ("status", status),
         ];
-        let words = WORDS.into_iter().zip(front.split_ascii_whitespace());
-        let headers = CAPTURED.into_iter().zip(captured);
-        record(fields.into_iter().chain(words).chain(headers))
+        let headers = CAPTURED.iter().map(|name| &**name).zip(captured);
+        let fields = fields.into_iter().chain(headers);
+        record(fields, front, behind.split_ascii_whitespace())
     })
 }
 
@@ -321,22 +408,24 @@ pub(super) fn alb(line: &str) -> Option<Record<'_>> {
     let words: Vec<&str> = split(line).into_iter().map(|(word, _)| word).collect();
     let is_exact = |word: &&str| word.ends_with('Z') && time::exact(word, None).is_some();
     let at = words.iter().take(2).position(is_exact)?;
-    let [time, balancer, client, ..] = words.get(at..)? else {
+    let [time, balancer, client, target, ..] = words.get(at..)? else {
         return None;
     };
     let word = |behind: usize| words.get(at + behind).copied();
     let (status, request, agent) = (word(7)?, word(11)?, word(12)?);
-    // A line that was cut goes on with the next one.
-    let is_one = line.matches(balancer).count() == 1;
+    // A line that was cut goes on with the next one. A URL may name the balancer.
+    let is_one = line.matches(&format!("Z {balancer} ")).count() == 1;
     let (client, _port) = client.rsplit_once(':')?;
     (is_one && is_status(status)).then(|| {
-        record([
+        let fields = [
             ("client", client),
             (LINE, request),
             ("user-agent", agent),
             ("time", *time),
             ("status", status),
-        ])
+            ("target", *target),
+        ];
+        record(fields, "", words.iter().skip(at + 13).copied())
     })
 }
 
@@ -357,16 +446,16 @@ pub(super) fn bind(line: &str) -> Option<Record<'_>> {
     let time = head.match_indices(' ').find(ends_time)?.0;
     let is_one = rest.contains("): ") && rest.contains("query: ");
     is_one.then(|| {
-        record([
-            ("address", address),
-            ("time", head.get(..time).unwrap_or_default()),
-        ])
+        let (time, words) = head.split_at_checked(time).unwrap_or_default();
+        let fields = [("address", address), ("time", time)];
+        // The address of the server.
+        record(fields, words, rest.rsplit(' ').next())
     })
 }
 
 /// `TIME … name=value name="value"`, also as `span{name=value}:`.
 pub(super) fn pairs(line: &str) -> Option<Record<'_>> {
-    let mut fields: Words<'_> = Vec::new();
+    let (mut fields, mut others): (Words<'_>, _) = (Vec::new(), Vec::new());
     let mut time = None;
     for (word, quoted) in split(line) {
         let pair = word.split_once('=').filter(|_| !quoted);
@@ -383,13 +472,15 @@ pub(super) fn pairs(line: &str) -> Option<Record<'_>> {
             _ if time.is_none() && word.contains('T') && time::exact(word, None).is_some() => {
                 time = Some(word);
             }
-            _ => {}
+            _ => others.push(word),
         }
     }
     if !fields.iter().any(|(name, _)| same(name, "time")) {
         fields.extend(time.map(|time| ("time", time.into())));
     }
-    (fields.len() > 2 && !begins_again(line)).then_some(Record::Words(fields))
+    let is_whole = fields.len() > 2 && !begins_again(line);
+    add_others(&mut fields, &WORDS, others);
+    is_whole.then_some(Record::Words(fields))
 }
 
 /// `true` if a line was cut and the next one continues it: both begin alike up to the second `=`,
@@ -443,7 +534,8 @@ fn times(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The words of a line, and whether each stood between quotes. Of `name="a b"`, one word.
+/// The words of a line, and whether each stood between quotes. Of `name="a b"` and `name:"a b"`,
+/// one word.
 fn split(line: &str) -> Vec<(&str, bool)> {
     let mut words = Vec::new();
     let mut rest = line.trim_ascii();
@@ -454,7 +546,8 @@ fn split(line: &str) -> Vec<(&str, bool)> {
             continue;
         }
         let mut end = rest.find(' ').unwrap_or(rest.len());
-        let value = rest.find("=\"").filter(|at| *at < end);
+        let word = rest.get(..end).unwrap_or_default();
+        let value = word.find("=\"").or_else(|| word.find(":\""));
         if let Some(at) = value
             && let Some((_, behind)) = rest.get(at + 1..).and_then(quoted)
         {

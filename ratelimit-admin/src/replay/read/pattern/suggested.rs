@@ -50,6 +50,8 @@ pub(crate) fn suggested(lines: &[&str], form: Option<&Form>, clients: &Clients) 
     }
     let (pattern, form) = found?;
     let form = form.map(|form| format!(" --time-format '{form}'"));
+    // A line may hold the quotes of a shell, and its operator copies the command.
+    let pattern = pattern.replace('\'', r"'\''");
     Some(format!("'{pattern}'{}", form.unwrap_or_default()))
 }
 
