@@ -74,7 +74,8 @@ pub enum Source {
     Store,
     /// In this process, without asking the store: its deny cache knows that the store would refuse,
     /// the key was blocked here during an outage that is over, its own calls in flight hold all
-    /// permits, the limit is 0, or the call would have waited, but found no room or no turn in time.
+    /// permits, the limit is 0, or the call would have waited, but found no room or no turn in
+    /// time.
     DenyCache,
     /// In this process, from units taken ahead: see
     /// [`Rule::with_prefetch`](crate::Rule::with_prefetch).

@@ -54,8 +54,8 @@ impl Reservation {
     /// drained meanwhile, at most that rest. A higher one is charged on top, also beyond the
     /// limits, which refuse until the excess has left the window or drained. At most twice the
     /// capacity is used that a limit had when the call was admitted; the rest is not charged, but
-    /// counted by the metric `ratelimit_cost_dropped_total`. Where the estimate has left a window meanwhile, all of the
-    /// cost is charged now.
+    /// counted by the metric `ratelimit_cost_dropped_total`. Where the estimate has left a window
+    /// meanwhile, all of the cost is charged now.
     pub fn commit(self, actual_cost: u64) {
         self.complete(Completion::CommitActual(actual_cost.min(Limit::MAX_COUNT)));
     }

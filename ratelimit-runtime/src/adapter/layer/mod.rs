@@ -25,8 +25,8 @@ use crate::rule::Rule;
 /// tower, `.wrap(…)` of actix-web, `.with(…)` of poem.
 ///
 /// - Responses get the fields `RateLimit-Policy` and `RateLimit` of all decisions that were made
-///   for them but those in shadow mode, by attributes or by hand, admitted or refused: of each layer
-///   the ten rules that are closest to a refusal, and 1 KiB of their names; see
+///   for them but those in shadow mode, by attributes or by hand, admitted or refused: of each
+///   layer the ten rules that are closest to a refusal, and 1 KiB of their names; see
 ///   [`Responses`](crate::Responses). Decisions that are made while a body is being streamed come
 ///   too late for that. Errors of other crates, in poem and from middleware of actix-web, become
 ///   responses around the layer, without the fields, unless their status is 429.
