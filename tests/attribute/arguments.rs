@@ -33,6 +33,29 @@ async fn max_may_be_an_expression_and_change_between_calls() {
     .await;
 }
 
+/// Ten gibibytes a minute, in parts of three.
+#[rate_limit(
+    window = "1m",
+    max = 10 * 1024 * 1024 * 1024,
+    cost = 3 * (1 << 30),
+    algorithm = "token_bucket"
+)]
+async fn bytes() -> Outcome {
+    Ok(())
+}
+
+#[tokio::test]
+async fn numbers_of_literals_alone_do_not_overflow() {
+    alone(async {
+        for _ in 0..3 {
+            bytes().await.unwrap();
+        }
+        let refused = bytes().await.unwrap_err();
+        assert_eq!(refused.decision().unwrap().limit(), 10_737_418_240);
+    })
+    .await;
+}
+
 #[rate_limit(key = "<id>", window = "1m", max = max_of(id), when = *on, name = "conditional")]
 async fn conditional(id: u32, on: &bool) -> Outcome {
     Ok(())

@@ -91,25 +91,40 @@ pub(crate) fn read(argument: &Argument, wording: &Wording) -> Result<Number, Str
         {
             format!("a {noun} cannot be negative: write `{name} = 1` or more")
         }
-        Expr::Binary(binary)
-            if matches!(binary.op, BinOp::Div(_))
-                && literal(&binary.left)
-                    .zip(literal(&binary.right))
-                    .is_some_and(|(left, right)| left < right) =>
-        {
-            format!("whole numbers are divided, so this is 0: write {example}")
-        }
+        Expr::Binary(binary) => match (&binary.op, folded(&argument.value)) {
+            (_, None) => return Ok(Number::Computed(argument.value.clone())),
+            (BinOp::Div(_), Some(0)) => {
+                format!("whole numbers are divided, so this is 0: write {example}")
+            }
+            (_, Some(..0)) => format!("a {noun} cannot be negative: write `{name} = 1` or more"),
+            (_, Some(value)) => {
+                return counted(&value.to_string(), noun, zero).map(Number::Fixed);
+            }
+        },
         _ => return Ok(Number::Computed(argument.value.clone())),
     })
 }
 
-/// The number that an expression is, if it is a literal.
-fn literal(expr: &Expr) -> Option<u64> {
+/// The value of an expression of nothing but literals, which the compiler would reckon in `i32`. One
+/// that is too large for `i128` has the largest one's.
+fn folded(expr: &Expr) -> Option<i128> {
     match bare(expr) {
         Expr::Lit(literal) => match &literal.lit {
-            Lit::Int(integer) => integer.base10_parse().ok(),
+            Lit::Int(integer) if integer.suffix().is_empty() => integer.base10_parse().ok(),
             _ => None,
         },
+        Expr::Binary(binary) => {
+            let (left, right) = (folded(&binary.left)?, folded(&binary.right)?);
+            Some(match binary.op {
+                BinOp::Add(_) => left.saturating_add(right),
+                BinOp::Sub(_) => left.saturating_sub(right),
+                BinOp::Mul(_) => left.saturating_mul(right),
+                BinOp::Div(_) => left.checked_div(right)?,
+                BinOp::Rem(_) => left.checked_rem(right)?,
+                BinOp::Shl(_) => left.saturating_mul(2_i128.saturating_pow(right.try_into().ok()?)),
+                _ => return None,
+            })
+        }
         _ => None,
     }
 }

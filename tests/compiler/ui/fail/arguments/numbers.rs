@@ -48,6 +48,15 @@ async fn max_fraction(email: &str) -> Outcome { Ok(()) }
 #[rate_limit(key = "<email>", window = "60s", max = -1)]
 async fn max_negative(email: &str) -> Outcome { Ok(()) }
 
+#[rate_limit(key = "<email>", window = "60s", max = 10 - 20)]
+async fn max_reckoned_negative(email: &str) -> Outcome { Ok(()) }
+
+#[rate_limit(key = "<email>", window = "60s", max = (1 << 40) * 1024 * 1024)]
+async fn max_reckoned_too_large(email: &str) -> Outcome { Ok(()) }
+
+#[rate_limit(key = "<email>", window = "60s", max = 5 % 5)]
+async fn max_reckoned_zero(email: &str) -> Outcome { Ok(()) }
+
 #[rate_limit(key = "<email>", window = "60s", max = "3")]
 async fn max_string(email: &str) -> Outcome { Ok(()) }
 
