@@ -274,7 +274,12 @@ impl OpenPermits {
     /// now.
     pub(super) fn renew_lost(&mut self, now: Instant) {
         let mut lost = Vec::new();
-        for (id, permit) in &mut self.permits {
+        // To renew one that is awaited would acquire it, before its own call finds it held.
+        let held = self
+            .permits
+            .iter_mut()
+            .filter(|(_, permit)| !permit.is_awaited);
+        for (id, permit) in held {
             let epoch = self.servers.epochs.of(&permit.request.key);
             if std::mem::replace(&mut permit.epoch, epoch) != epoch && permit.due.is_some() {
                 lost.push(*id);
@@ -320,5 +325,36 @@ impl OpenPermits {
         };
         self.not_due(id, permit.due);
         self.releases.remove(&(permit.request.key, id));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+    use tokio::runtime::Handle;
+
+    use super::*;
+    use crate::store::redis::settings::url;
+
+    /// Renewed, it would be acquired, and its own call would find it held by another.
+    #[tokio::test]
+    async fn a_permit_whose_call_has_no_answer_yet_is_not_renewed() {
+        let settings = url::settings("redis://localhost").unwrap();
+        let servers = Arc::new(Servers::start(&settings, &Handle::current()));
+        let (mut open, now) = (OpenPermits::new(Arc::clone(&servers)), Instant::now());
+        let [awaited, held] = [(); 2].map(|()| PermitRequest::new(b"key", 1));
+        for permit in [&awaited, &held] {
+            let _ = open.add(permit, now);
+        }
+        open.acquired(held.id, now);
+        servers.epochs.begin();
+        open.renew_lost(now);
+        let due: Vec<_> = open
+            .take_due(now)
+            .iter()
+            .map(|call| call.request.id)
+            .collect();
+        assert_eq!(due, [held.id]);
     }
 }
