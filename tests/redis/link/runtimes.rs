@@ -1,16 +1,20 @@
 //! Each runtime has a connection of its own; and runtimes that are not like others.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use ratelimit_runtime::__private::{BuiltInStore as _, Health};
 use ratelimit_runtime::store::{Request, StoreErrorKind};
-use ratelimit_runtime::{Algorithm, Limit, RedisStore, Store as _};
+use ratelimit_runtime::{Algorithm, Key, Limit, RedisStore, Rule, Store as _};
+use tokio::runtime::Builder;
 
 use super::super::{MINUTE, acquire, number_of};
-use crate::support::asking::{ask, connected, connections_since, connections_taken, health};
+use crate::support::asking::{
+    TIMEOUT, ask, connected, connections_since, connections_taken, health,
+};
 use crate::support::redis::RedisServer;
-use crate::support::{eventually, unique};
+use crate::support::{eventually, strict, unique};
 
 const LIMITS: [Limit; 1] = [Limit::per_hour(1_000)];
 
@@ -28,7 +32,7 @@ async fn a_runtime_that_stands_still_makes_no_outage() {
     for millis in [250, 1_100, 250, 250, 250, 2_500, 250, 250] {
         let blocks = async {
             tokio::task::yield_now().await;
-            std::thread::sleep(Duration::from_millis(millis));
+            thread::sleep(Duration::from_millis(millis));
         };
         let (outcome, ()) = tokio::join!(ask(&store, "key", LIMITS[0]), blocks);
         assert!(!outcome.is_unchecked(), "{outcome:?} beside {millis} ms");
@@ -41,14 +45,11 @@ async fn a_runtime_that_stands_still_makes_no_outage() {
 #[test]
 fn a_runtime_that_runs_only_during_calls_makes_no_outage() {
     let server = RedisServer::start();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     let store = runtime.block_on(connected(&server.url()));
     let taken = connections_taken(&server);
     for millis in [1_100, 1_100, 2_200, 300] {
-        std::thread::sleep(Duration::from_millis(millis));
+        thread::sleep(Duration::from_millis(millis));
         let outcome = runtime.block_on(ask(&store, "key", LIMITS[0]));
         assert!(outcome.is_answered(), "{outcome:?} after {millis} ms");
     }
@@ -59,7 +60,7 @@ fn a_runtime_that_runs_only_during_calls_makes_no_outage() {
 fn a_runtime_without_io_or_timers_is_a_misconfiguration() {
     let server = RedisServer::start();
     let store = server.store();
-    let builder = tokio::runtime::Builder::new_current_thread;
+    let builder = Builder::new_current_thread;
     let (no_io, no_timers) = (
         builder().enable_time().build(),
         builder().enable_io().build(),
@@ -87,7 +88,7 @@ fn each_runtime_has_its_connection_and_takes_it_along() {
     let store = Arc::new(server.store());
     let (key, limit) = (unique("runtimes"), Limit::new(100, MINUTE));
     let runtime = || {
-        tokio::runtime::Builder::new_multi_thread()
+        Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
             .build()
@@ -146,5 +147,40 @@ fn without_a_runtime_the_error_says_so() {
             assert!(error.message().contains("tokio runtime"), "{error}");
         }
         other => panic!("{other:?}"),
+    }
+}
+
+/// A runtime that runs only for its calls reads each reply a call later.
+#[test]
+fn a_server_that_was_slow_is_found_again_by_a_runtime_that_only_runs_calls() {
+    for pause in [20, 100, 300].map(Duration::from_millis) {
+        let server = RedisServer::start();
+        let limiter = strict()
+            .redis(&server.url())
+            .timeout(TIMEOUT)
+            .build()
+            .unwrap();
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let (rule, key) = (
+            Rule::named("slow", Limit::per_hour(1_000_000)),
+            Key::global(),
+        );
+        let is_answered = || runtime.block_on(limiter.acquire(&rule, &key)).is_ok();
+        assert!(is_answered());
+        server.freeze();
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(700) {
+            let _ = is_answered();
+            thread::sleep(pause);
+        }
+        server.thaw();
+        let thawed = Instant::now();
+        while !is_answered() {
+            assert!(
+                thawed.elapsed() < Duration::from_secs(3),
+                "a call every {pause:?}"
+            );
+            thread::sleep(pause);
+        }
     }
 }

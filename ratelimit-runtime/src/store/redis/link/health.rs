@@ -113,6 +113,15 @@ impl LinkHealth {
         });
     }
 
+    /// Records a time for which the runtime was not driven: no delay of the server's.
+    pub(super) fn rested(&mut self, time: Duration) {
+        if let Some(ping) = &mut self.ping {
+            ping.late += time;
+        } else if !self.is_connected() {
+            self.since += time;
+        }
+    }
+
     /// Records that a call waited in vain for the limiter's timeout, or that the server replied
     /// busy.
     pub(super) fn doubted(&mut self, now: Instant) {
@@ -126,7 +135,7 @@ impl LinkHealth {
     /// Records that the PING, or the probe of a new connection, was answered: the server serves.
     pub(super) fn answered(&mut self, now: Instant) {
         let Some(ping) = self.ping.take() else { return };
-        if self.state == LinkState::Up || now <= ping.sent + self.timeout {
+        if self.state == LinkState::Up || now <= ping.late {
             (self.state, self.next_ping) = (LinkState::Up, ping.sent + HEARTBEAT);
         } else {
             // It came late: the next one may come in time.

@@ -122,11 +122,17 @@ impl Upkeep {
                 None => pending().await,
             }
         };
-        tokio::select! {
+        let news = tokio::select! {
             biased;
-            () = told => self.told(),
-            Some(news) = self.tasks.join_next() => self.hear(news),
-            () = sleep => {}
+            () = told => return self.told(),
+            Some(news) = self.tasks.join_next() => Some(news),
+            () = sleep => None,
+        };
+        if let Some(time) = wake.and_then(|wake| Instant::now().checked_duration_since(wake)) {
+            self.health.rested(time);
+        }
+        if let Some(news) = news {
+            self.hear(news);
         }
     }
 

@@ -105,6 +105,20 @@ fn calls_wait_for_the_first_attempt_to_connect_alone() {
 }
 
 #[test]
+fn a_reply_that_a_resting_runtime_has_not_read_is_not_late() {
+    let mut clock = Clock::up();
+    clock.health.doubted(clock.now);
+    clock.passes(200, &[Action::Ping], LinkState::Slow);
+    // This one came late: another is sent at once.
+    clock.health.answered(clock.now);
+    clock.passes(50, &[Action::Ping], LinkState::Slow);
+    clock.now += ms(10_000);
+    clock.health.rested(ms(10_000));
+    clock.health.answered(clock.now);
+    clock.passes(0, &[], LinkState::Up);
+}
+
+#[test]
 fn an_unanswered_ping_makes_a_server_slow_then_down() {
     let mut clock = Clock::up();
     clock.health.doubted(clock.now);
