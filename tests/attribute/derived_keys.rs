@@ -64,3 +64,15 @@ fn a_deprecated_type_may_have_a_key() {
 
     assert_ne!(Key::of(&Kind::New), Key::of(&Local(1)));
 }
+
+#[derive(KeyPart)]
+enum Tree<T> {
+    Leaf(T),
+    Node(Box<(T, Self)>),
+}
+
+#[test]
+fn a_generic_type_may_contain_itself() {
+    let tree = Tree::Node(Box::new((1, Tree::Leaf(2))));
+    assert_ne!(Key::of(&tree), Key::of(&Tree::Leaf(1)));
+}

@@ -26,7 +26,7 @@ pub(crate) fn plan(input: &DeriveInput) -> Vec<TokenStream> {
         let mut used = parameters
             .filter(|parameter| mentioned(parameter))
             .peekable();
-        if mentioned(&input.ident) {
+        if mentioned(&input.ident) || mentions(&ty, "Self") {
             // A recursive type would need itself to be `KeyPart`.
             bounded.extend(used.map(Ident::to_token_stream));
         } else if used.peek().is_some() {
