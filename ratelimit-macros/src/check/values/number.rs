@@ -105,8 +105,8 @@ pub(crate) fn read(argument: &Argument, wording: &Wording) -> Result<Number, Str
     })
 }
 
-/// The value of an expression of nothing but literals, which the compiler would reckon in `i32`. One
-/// that is too large for `i128` has the largest one's.
+/// The value of an expression of nothing but literals, which the compiler would reckon in `i32`. A
+/// value that is too large for `i128` is the largest.
 fn folded(expr: &Expr) -> Option<i128> {
     match bare(expr) {
         Expr::Lit(literal) => match &literal.lit {
