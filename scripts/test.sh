@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds and tests what a change may break:
 #
-#   scripts/test.sh              # some ten minutes on two cores
+#   scripts/test.sh              # some eight minutes on two cores
 #   scripts/test.sh --all        # and what takes longer: faults, floods, costs, lints, the examples as processes and in a browser
 #   scripts/test.sh --engines    # and, at the end, the tests on Redis on every other engine that can be had here
 #
@@ -152,6 +152,7 @@ if [ "$all" = true ]; then
     # A sixth of the cases: all of them take a quarter of an hour.
     RATELIMIT_CASES=Restarted run 'units that processes take ahead, of which one is killed' --test prefetch -- --ignored in_any_case
     # By themselves: they measure, or put the machine under load.
+    RATELIMIT_CASES='load 1.0' run 'how much is admitted by units that were taken ahead' --test prefetch -- --ignored any_load
     run 'what takes longer' --test examples --test neutrality --test bounds --test flood --test faults
     if [ -z "$left_out" ]; then
         run 'the playground in a browser' --test examples -- --ignored playground

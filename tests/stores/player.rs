@@ -340,7 +340,7 @@ fn compare_shapes(
     let cases = std::env::var("RATELIMIT_TEST_CASES")
         .ok()
         .and_then(|n| n.parse().ok())
-        .unwrap_or(100);
+        .unwrap_or(60);
     // Without a server in between it takes next to no time.
     let cases = if kind.column == Column::DenyCache {
         cases * 10

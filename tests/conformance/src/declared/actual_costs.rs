@@ -183,7 +183,7 @@ pub(crate) async fn a_settled_reservation_stays_settled(bench: Bench, algorithm:
     assert!(!bucket.reset().await, "settling makes no key");
 }
 
-const KEYS: u64 = 40;
+const KEYS: u64 = 20;
 const CALLS: u64 = 80;
 
 /// Estimates and truths at random, under one limit and two, late ones too: what is left, and what a

@@ -9,7 +9,7 @@ use crate::test_key::TestKey;
 use ratelimit_runtime::store::{Feature, Verdict};
 use ratelimit_runtime::{Algorithm, Limit};
 
-const KEYS: u64 = 25;
+const KEYS: u64 = 15;
 const CALLS: u64 = 80;
 /// The heaviest call: a limit holds twice 40 at most.
 const HEAVIEST: u64 = 80;
