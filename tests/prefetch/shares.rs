@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::abreast::{abreast, alone, is_chosen};
 use crate::fleet::{Arrivals, Fleet, Plan, Record};
-use crate::oracle::check;
+use crate::oracle::{Admission, check};
 use crate::support::random::Random;
 use crate::support::redis::RedisServer;
 use crate::support::{settled, strict, unique};
@@ -41,10 +41,11 @@ fn assert_shares(algorithm: Algorithm, load: f64, length: Duration, seed: u64) {
     // What a machine of two processors can call twice.
     let (max, window) = if load > 2.0 { (1_600, 2) } else { (2_000, 1) };
     let window = Duration::from_secs(window);
+    let lease = window / 50;
     let plan = Plan {
         algorithm,
         limit: Limit::new(max, window),
-        lease: window / 50,
+        lease,
         load,
         arrivals: Arrivals::Steady,
         costs: 1,
@@ -66,6 +67,13 @@ fn assert_shares(algorithm: Algorithm, load: f64, length: Duration, seed: u64) {
     );
     for record in [&one_by_one, &ahead] {
         check(algorithm, &plan.limit, &record.admissions, 0).unwrap();
+    }
+    // Where a question takes half a lease, the other half is over before its units are spent.
+    let is_late = |made: &&Admission| made.after - made.before > lease.as_nanos() as i64 / 2;
+    let late = one_by_one.admissions.iter().filter(is_late).count();
+    if late * 10 > one_by_one.admissions.len() {
+        println!("{algorithm}, load {load}: the machine was too slow to tell, {late} calls late");
+        return;
     }
     let by_grants = [one_by_one, ahead].map(|record| record.share_of_grants());
     assert!(
