@@ -149,6 +149,26 @@ async fn an_outdated_sentinel_that_answers_first_hides_no_master() {
     assert!(counts_on(&store, &new).await);
 }
 
+/// Both were set up anew, and one of them with the address of the master before.
+#[tokio::test]
+async fn of_outdated_sentinels_the_one_that_answers_last_hides_no_master() {
+    let (mut old, new) = (RedisServer::start(), RedisServer::start());
+    let [right, wrong] = [
+        FakeSentinel::start(&old, 10).await,
+        FakeSentinel::start(&old, 10).await,
+    ];
+    let far = Proxy::start(wrong.port()).await;
+    far.delay(Duration::from_millis(20));
+    let store = ready(&both(right.port(), far.port())).await;
+    right.say(&new, 1);
+    wrong.say(&old, 0);
+    old.stop();
+    let key = unique("view");
+    let answers = async || acquire(&store, &key, Limit::new(9, MINUTE)).await.is_ok();
+    until("the master is found", PATIENCE, answers).await;
+    assert!(counts_on(&store, &new).await);
+}
+
 /// One announces host names, and the other addresses.
 #[tokio::test]
 async fn sentinels_that_name_one_master_in_two_ways_end_no_connection() {
@@ -165,7 +185,8 @@ async fn sentinels_that_name_one_master_in_two_ways_end_no_connection() {
 }
 
 /// It was set up with the address of a replica or of a dead server, or names one since a fail-over
-/// of which the other sentinel does not know; or it has missed one, and names the master before.
+/// of which the other sentinel does not know; or it has missed one, and names the master before; or
+/// it watches another master by the same name.
 #[tokio::test]
 async fn a_sentinel_that_names_no_master_ends_no_connection() {
     #[derive(Debug, Clone, Copy, PartialEq)]
@@ -173,9 +194,11 @@ async fn a_sentinel_that_names_no_master_ends_no_connection() {
         Replica,
         Dead,
         Former,
+        Another,
     }
-    use Named::{Dead, Former, Replica};
+    use Named::{Another, Dead, Former, Replica};
     let all = [
+        (1, Another),
         (1, Replica),
         (1, Dead),
         (2, Replica),
@@ -196,11 +219,17 @@ async fn a_sentinel_that_names_no_master_ends_no_connection() {
         let store = ready(&both(right.port(), wrong.port())).await;
         // A fail-over that is told later ends one.
         sleep(Duration::from_millis(500)).await;
-        let taken = connections_taken(&server);
+        // Of two that differ in nothing, the first to answer is believed.
+        let server = if named == Another && counts_on(&store, &other).await {
+            &other
+        } else {
+            &server
+        };
+        let taken = connections_taken(server);
         // Each is asked every second.
         sleep(Duration::from_millis(2_500)).await;
-        assert_eq!(connections_since(&server, taken), 0, "{epoch}, {named:?}");
-        assert!(counts_on(&store, &server).await);
+        assert_eq!(connections_since(server, taken), 0, "{epoch}, {named:?}");
+        assert!(counts_on(&store, server).await);
     }))
     .await;
 }

@@ -3,10 +3,15 @@
 //! All of them are asked at once, and the first answer whose master can be used counts, so that a
 //! dead or frozen sentinel costs nothing while another one answers. Each counts the fail-overs it
 //! has seen, its epoch: an answer of an earlier epoch than one seen before is outdated. If all
-//! answers are outdated, or none arrives, the last known master is used, and an outdated one only
-//! if the last known server cannot be used. In any case the server is asked for its role before it
-//! is used.
+//! answers are outdated, or none arrives, the last known master is used, and outdated ones only if
+//! the last known server cannot be used. In any case the server is asked for its role before it is
+//! used.
+//!
+//! A connected master is left for another of a later epoch only. Sentinels of one epoch that
+//! disagree are set up wrongly, and would lead from one to the other and back. Where the user may
+//! not ask for the epoch, a master is left once it says itself that it is a replica.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -111,7 +116,7 @@ impl Sentinels {
                 )),
                 connected => Ok(connected),
             };
-        let (mut tried, mut outdated, mut error) = (Vec::new(), None, None);
+        let (mut tried, mut outdated, mut error) = (Vec::new(), Vec::new(), None);
         let (name, start, timeout) = (&self.names.name, Instant::now(), *self.timeout());
         let mut asked: JoinSet<SentinelReply> = self
             .servers()
@@ -125,7 +130,7 @@ impl Sentinels {
                 *self.timeout() = twice.clamp(ANSWER_TIMEOUT, LONGEST_TIMEOUT);
             }
             match answer {
-                Ok(Ok((answer, _))) if !self.note(&answer) => outdated = Some(answer),
+                Ok(Ok((answer, _))) if !self.note(&answer) => outdated.push(answer),
                 Ok(Ok((answer, _))) if !tried.contains(&answer.master) => {
                     match connect(&answer.master).await {
                         // Another sentinel may know of a fail-over that this one has missed.
@@ -154,8 +159,11 @@ impl Sentinels {
             .as_ref()
             .filter(is_named)
             .map_or(0, |known| known.epoch);
-        let others = last.into_iter().chain(outdated);
-        for answer in others.filter(|answer| !tried.contains(&answer.master)) {
+        outdated.sort_by_key(|answer| Reverse(answer.epoch));
+        for answer in last.into_iter().chain(outdated) {
+            if tried.contains(&answer.master) {
+                continue;
+            }
             match connect(&answer.master).await {
                 Err(failed) => error = Some(failed),
                 connected => {
@@ -164,12 +172,13 @@ impl Sentinels {
                     return connected;
                 }
             }
+            tried.push(answer.master);
         }
         Err(error.unwrap_or_else(|| StoreError::unavailable("no sentinel can be asked")))
     }
 
-    /// Waits until a sentinel names another master than this one. A master that cannot be
-    /// reached counts only after a fail-over, which raises the epoch.
+    /// Waits until a sentinel tells of a fail-over to another master than this one, which may be one
+    /// that cannot be reached.
     pub(super) async fn another_than(self: &Arc<Self>, master: &Address) {
         let Address::Tcp(master) = master else {
             debug_assert!(false, "sentinels name hosts and ports");
@@ -180,11 +189,11 @@ impl Sentinels {
         asking.join_next().await;
     }
 
-    /// `true` if the server at this address says that it is a master; `None` if it cannot be
-    /// reached. A sentinel may be set up wrongly, or have missed a fail-over.
-    async fn is_master(&self, at: &TcpAddress) -> Option<bool> {
-        let (_, probed) = connect(&Arc::new(self.master.at(at)), None).await.ok()?;
-        Some(!matches!(probed, Probed::Replica))
+    /// `false` if the server at this address says that it is a replica. A sentinel may be set up
+    /// wrongly.
+    async fn is_master(&self, at: &TcpAddress) -> bool {
+        let connected = connect(&Arc::new(self.master.at(at)), None).await;
+        !matches!(connected, Ok((_, Probed::Replica)))
     }
 
     /// Asks a sentinel every second, until it names another master than this one.
@@ -200,10 +209,10 @@ impl Sentinels {
                     .known()
                     .as_ref()
                     .is_none_or(|known| answer.epoch > known.epoch);
-                if self.note(&answer)
-                    && !lead_to_one(&answer.master, &master).await
-                    && self.is_master(&answer.master).await.unwrap_or(is_newer)
-                {
+                if is_newer && lead_to_one(&answer.master, &master).await {
+                    self.note(&answer);
+                } else if is_newer && self.is_master(&answer.master).await {
+                    self.note(&answer);
                     return;
                 }
                 kept = Some(connection);
