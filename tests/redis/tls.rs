@@ -62,15 +62,17 @@ async fn ca_certificates_are_trusted() {
 /// Not all servers tell: Redis closes the connection, or waits for more.
 #[tokio::test]
 async fn a_scheme_that_does_not_fit_the_server_is_an_error_that_names_the_other() {
-    let fatal_alert = &b"\x15\x03\x01\x00\x02\x02\x46"[..];
-    for (scheme, reply, words) in [
-        ("redis", fatal_alert, "`rediss` in place of `redis`"),
-        (
-            "rediss",
-            b"-ERR unknown\r\n",
-            "`redis` in place of `rediss`",
-        ),
-        ("rediss", b"", "`redis` in place of `rediss`"),
+    use StoreErrorKind::{Misconfigured, Unavailable};
+    let to_tls = "`rediss` in place of `redis`";
+    let from_tls = "`redis` in place of `rediss`";
+    let protocol_version = &b"\x15\x03\x01\x00\x02\x02\x46"[..];
+    let internal_error = &b"\x15\x03\x03\x00\x02\x02\x50"[..];
+    for (scheme, reply, kind, words) in [
+        ("redis", protocol_version, Misconfigured, to_tls),
+        ("rediss", b"-ERR unknown\r\n", Misconfigured, from_tls),
+        ("rediss", b"", Unavailable, from_tls),
+        // No setting corrects what happens to the server.
+        ("rediss", internal_error, Unavailable, "InternalError"),
     ] {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -85,7 +87,7 @@ async fn a_scheme_that_does_not_fit_the_server_is_an_error_that_names_the_other(
         let store = RedisStore::new(&format!("{scheme}://127.0.0.1:{port}")).unwrap();
         let says_so = async || {
             let error = acquire(&store, "k", Limit::per_hour(1)).await.unwrap_err();
-            error.message().contains(words)
+            error.message().contains(words) && error.kind() == kind
         };
         until(words, PATIENCE, says_so).await;
         server.abort();

@@ -14,7 +14,7 @@ use crate::rule::Terms;
 /// the reply to its request was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PermitId {
-    /// The number of the process that chose it: 64 bits that were drawn at its start.
+    /// The number of the process that chose it: 64 bits, drawn at its start.
     pub process: u64,
     /// The number of the permit in its process, counted from 1.
     pub number: u64,
@@ -24,12 +24,17 @@ impl PermitId {
     /// An id that no other permit has, of this process or of another.
     #[must_use]
     pub fn next() -> Self {
-        /// The seed of the hasher is drawn from the operating system.
-        static PROCESS: LazyLock<u64> =
-            LazyLock::new(|| RandomState::new().hash_one(std::process::id()));
+        Self::of(std::process::id())
+    }
+
+    /// The next id of the process of this number in its system.
+    fn of(process: u32) -> Self {
+        /// The seed of the hasher is drawn from the operating system. A process that is forked has
+        /// it too, and counts on.
+        static SEED: LazyLock<RandomState> = LazyLock::new(RandomState::new);
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
         Self {
-            process: *PROCESS,
+            process: SEED.hash_one(process),
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
         }
     }
@@ -111,5 +116,18 @@ impl PermitVerdict {
     #[must_use]
     pub fn is_acquired(&self) -> bool {
         !self.is_full && self.verdicts.iter().all(|verdict| verdict.allowed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PermitId;
+
+    /// It has the memory of the process that it was forked from.
+    #[test]
+    fn a_forked_process_chooses_ids_of_its_own() {
+        let own = PermitId::next();
+        assert_eq!(own.process, PermitId::next().process);
+        assert_ne!(own.process, PermitId::of(std::process::id() + 1).process);
     }
 }

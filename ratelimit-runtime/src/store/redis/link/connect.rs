@@ -123,9 +123,10 @@ async fn exchange(stream: &mut Box<dyn ByteStream>, command: &Cmd) -> io::Result
 }
 
 fn unreachable(server: &Server, error: io::Error) -> StoreError {
-    if error.kind() == io::ErrorKind::InvalidData {
-        // The error of rustls for a reply that is no TLS.
-        let is_plain = error.to_string().contains("InvalidContentType");
+    // The names that rustls gives to an alert, and to a reply that is no TLS.
+    let text = error.to_string();
+    if error.kind() == io::ErrorKind::InvalidData && !text.contains("InternalError") {
+        let is_plain = text.contains("InvalidContentType");
         let hint = if is_plain {
             PLAIN
         } else {
