@@ -138,7 +138,8 @@ fn resolve(
     // Located where errors are to be, resolved where the argument was written.
     root.set_span(span.resolved_at(root.span()));
     // Fields and methods are found whatever the hygiene. As a macro's own, they get no suggestion
-    // from the compiler to replace the whole template.
+    // from the compiler to replace the whole template by a near name. One to call a method after
+    // it, where a field is private or missing, no span prevents.
     Ok(placeholder.of(root, span.resolved_at(Span::mixed_site())))
 }
 
