@@ -46,6 +46,7 @@ functions! {
     }
 }
 
+#[allow(dead_code, reason = "its fields are dropped")]
 struct Service(Noted, Noted);
 
 impl Service {
