@@ -51,7 +51,7 @@ pub(crate) fn parse(text: &str, bounds: &Bounds) -> Result<u64, String> {
 
 /// The units in microseconds, each with its names, the shortest first.
 pub(crate) const UNITS: [(u64, &[&str]); 7] = [
-    (1, &["us", "µs", "usec", "usecs"]),
+    (1, &["us", "µs", "μs", "usec", "usecs"]),
     (
         MILLISECOND,
         &["ms", "msec", "msecs", "millisecond", "milliseconds"],

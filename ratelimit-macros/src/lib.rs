@@ -140,7 +140,8 @@ pub fn key(input: TokenStream) -> TokenStream {
 ///
 /// A struct is its fields in order, a newtype is the same key as its field, an enum is its
 /// variant's name and fields. Names of structs and fields are not part of the key. Every field
-/// implements `KeyPart`, but for a `PhantomData`, which is no part of the key.
+/// implements `KeyPart`, but for a `PhantomData`, which is no part of the key. A
+/// `#[repr(packed)]` type, whose fields cannot be borrowed, implements it by hand.
 /// `#[key(crate = ::path)]` names the runtime crate, if it has another name.
 #[proc_macro_derive(KeyPart, attributes(key))]
 pub fn derive_key_part(input: TokenStream) -> TokenStream {

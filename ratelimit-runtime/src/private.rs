@@ -347,6 +347,24 @@ pub trait AnyKind {
 
 impl<T: ?Sized> AnyKind for FieldKind<T> {}
 
+/// The type of a const parameter. A key that one name alone makes differ between calls has such a
+/// parameter of the `impl` by that name: a constant would be one key for all callers.
+#[diagnostic::on_unimplemented(
+    message = "this key is the same for every call, because it is a constant",
+    label = "a constant",
+    note = "a template is a literal in the attribute: `key = \"<email>\"`",
+    note = "for one bucket for all callers leave `key` out; for what a static holds call a method"
+)]
+pub trait ConstParameter {}
+
+#[diagnostic::do_not_recommend]
+impl ConstParameter for bool {}
+#[diagnostic::do_not_recommend]
+impl ConstParameter for char {}
+
+/// Accepts the one name in a key if it may be a const parameter.
+pub fn const_parameter<T: ConstParameter + ?Sized>(_: &T) {}
+
 /// A value of `max = …`, `cost = …`, `actual_cost = …` or `concurrent = …`: any integer. A negative
 /// one means 0, one above [`Limit::MAX_COUNT`] means that.
 #[diagnostic::on_unimplemented(
@@ -359,6 +377,9 @@ pub trait Count: Copy {
 
 macro_rules! counts {
     ($($int:ty)*) => {$(
+        #[diagnostic::do_not_recommend]
+        impl ConstParameter for $int {}
+
         impl Count for $int {
             fn count(self) -> u64 {
                 #[allow(clippy::allow_attributes, unused_comparisons, reason = "one body for all integers")]

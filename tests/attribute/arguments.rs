@@ -36,7 +36,7 @@ async fn max_may_be_an_expression_and_change_between_calls() {
 /// Ten gibibytes a minute, in parts of three.
 #[rate_limit(
     window = "1m",
-    max = 10 * 1024 * 1024 * 1024,
+    max = (10 * 1024 * 1024 * 1024) as u64,
     cost = 3 * (1 << 30),
     algorithm = "token_bucket"
 )]

@@ -46,13 +46,14 @@ functions! {
     }
 }
 
-struct Service(Noted);
+#[allow(dead_code, reason = "its fields are dropped")]
+struct Service(Noted, Noted);
 
 impl Service {
     functions! {
         bare plain counted
         async fn (self, first: Noted, second: Noted) -> Outcome {
-            assert_eq!((first.name(), self.0.name(), second.name()), ("first", "self", "second"));
+            assert_eq!((first.name(), self.1.name(), second.name()), ("first", "field", "second"));
             Ok(())
         }
     }
@@ -70,7 +71,8 @@ trait Send2: Sized {
     }
 }
 
-struct Sender(#[allow(dead_code, reason = "it is dropped")] Noted);
+#[allow(dead_code, reason = "its fields are dropped")]
+struct Sender(Noted, Noted);
 
 impl Send2 for Sender {}
 
@@ -101,7 +103,7 @@ async fn arguments_are_dropped_in_the_same_order() {
     macro_rules! method {
         ($log:ident, $receiver:ident, $name:ident) => {{
             let noted = |name| Noted(name, Arc::clone(&$log));
-            $receiver(noted("self"))
+            $receiver(noted("self"), noted("field"))
                 .$name(noted("first"), noted("second"))
                 .await
         }};
@@ -114,6 +116,6 @@ async fn arguments_are_dropped_in_the_same_order() {
         };
     }
     assert_orders!(["second", "sixth", "fourth", "third", "first"], free!());
-    assert_orders!(["second", "first", "self"], method!(Service));
-    assert_orders!(["self", "second", "first"], method!(Sender));
+    assert_orders!(["second", "first", "self", "field"], method!(Service));
+    assert_orders!(["self", "field", "second", "first"], method!(Sender));
 }

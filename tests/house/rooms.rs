@@ -92,6 +92,7 @@ const UNNAMED: &[&str] = &[
     "Algorithm",
     "AsLimiter",
     "CallPermits",
+    "ConstParameter",
     "Count",
     "Guard",
     "OnUnavailable",

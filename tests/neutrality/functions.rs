@@ -195,3 +195,12 @@ pub async fn counted_writes_for_the_destructor(mut note: Note) -> Outcome<u32> {
     note.0 = true;
     Ok(1)
 }
+
+#[cfg_attr(feature = "limited", rate_limit(key = "<_id>", window = "60s", max = 1, count = "ok"))]
+pub async fn counted_makes_its_own(_id: u8, _unused: u8, named: u8, mut id: u8) -> Outcome<u8> {
+    other().await;
+    let _unused = 1;
+    let named = 1;
+    id = 1;
+    Ok(named + id)
+}

@@ -33,11 +33,19 @@ pub(crate) fn plan(
             |rule| matches!(&rule.count, Count::By(expr) | Count::ByCost(expr) if names(expr.to_token_stream(), name)),
         )
     };
-    let taken = body.scope.bindings.iter().rev().filter(|binding| {
-        let name = binding.text();
-        names(used.clone(), &name) && !binding.conditional && !looked_at(&name)
+    // `clippy::used_underscore_binding` would take this for a use of `_name`.
+    let arguments = body
+        .scope
+        .bindings
+        .iter()
+        .filter(|binding| !binding.conditional && !binding.text().starts_with('_'));
+    // Of a receiver, only the field that the body names would move by itself.
+    let taken = arguments.map(|binding| &binding.ident).rev();
+    let taken = taken.chain(&body.scope.receiver).filter(|ident| {
+        let name = ident.unraw().to_string();
+        names(used.clone(), &name) && !looked_at(&name)
     });
-    taken.map(|binding| binding.ident.clone()).collect()
+    taken.cloned().collect()
 }
 
 /// `true` if `tokens` use the variable `name`, if only in a format string. Fields are other names,

@@ -1,7 +1,7 @@
 //! A key that is an expression: it must not be the same for every call, nor hold a template as mere
 //! text.
 
-use syn::{Error, Expr, Stmt};
+use syn::{Error, Expr, Ident, Stmt};
 
 use crate::check::function::scope::Scope;
 use crate::check::key::{text, varies};
@@ -9,8 +9,10 @@ use crate::diagnostics::Diagnostics;
 use crate::literal::bare;
 use crate::suggest::nearest;
 
-/// Reports the reason why `expr` is the same key for all callers.
-pub(crate) fn check(expr: &Expr, scope: &Scope, diagnostics: &mut Diagnostics) {
+/// Reports the reason why `expr` is the same key for all callers. The names are those by which
+/// alone it may differ.
+pub(crate) fn check(expr: &Expr, scope: &Scope, diagnostics: &mut Diagnostics) -> Vec<Ident> {
+    let names = varies::names_alone(expr, scope);
     let texts = text::placeholders(expr, scope);
     if !texts.is_empty() {
         for (literal, placeholder, root) in texts {
@@ -24,17 +26,16 @@ pub(crate) fn check(expr: &Expr, scope: &Scope, diagnostics: &mut Diagnostics) {
             );
             diagnostics.push(Error::new(literal.span(), message));
         }
-        return;
-    }
-    if has_no_value(expr) {
+    } else if has_no_value(expr) {
         let message = "this key has no value, so it is the same for every call: end it with what \
             tells callers apart";
         diagnostics.error(expr, message);
-    } else if !varies::varies(expr, scope) {
+    } else if names.as_ref().is_some_and(Vec::is_empty) {
         let message = "this key is the same for every call: write what tells callers apart, as in \
             `key = \"<email>\"`, or leave `key` out for one bucket for all callers";
         diagnostics.error(expr, message);
     }
+    names.unwrap_or_default()
 }
 
 /// `true` if `expr` has an effect and no value, as `{ email.trim(); }`.
@@ -74,6 +75,9 @@ mod tests {
             "[1, 2]",
             "&1",
             "concat!(\"a\", 1)",
+            "concat!(\"{EMAIL}\")",
+            "stringify!(email)",
+            "format!(\"{}\", keys::EMAIL)",
             "format!(\"{{email}}\")",
             "\"a\".to_string()",
             "Id(3)",
@@ -140,7 +144,11 @@ mod tests {
             "<U as Id>::ID",
             "Of::<U>::ID",
             "ATOMIC.load(Relaxed)",
-            "format!(\"{:?}\", keys::ATOMIC)",
+            "format!(\"{self}\")",
+            "*LAZY",
+            "LAZY.field",
+            "format!(\"{OF_THE_IMPL}\")",
+            "{ let a = 1; a }",
             "THREAD_LOCAL.get()",
             "size_of::<T>()",
             "tenant()",

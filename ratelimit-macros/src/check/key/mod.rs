@@ -24,7 +24,8 @@ pub(crate) enum Key {
     /// One bucket for the function.
     None,
     Template(Vec<Piece>),
-    Expr(Expr),
+    /// An expression, and the names by which alone it may differ between calls.
+    Expr(Expr, Vec<Ident>),
 }
 
 pub(crate) fn read(
@@ -43,8 +44,8 @@ pub(crate) fn read(
             diagnostics.error(value, message);
             return None;
         }
-        expr::check(value, scope, diagnostics);
-        return Some(Key::Expr(value.clone()));
+        let names = expr::check(value, scope, diagnostics);
+        return Some(Key::Expr(value.clone(), names));
     };
     if literal.value().is_empty() {
         let message = "an empty key: write `key = \"<email>\"`, or leave `key` out for one bucket \
@@ -137,7 +138,8 @@ fn resolve(
     // Located where errors are to be, resolved where the argument was written.
     root.set_span(span.resolved_at(root.span()));
     // Fields and methods are found whatever the hygiene. As a macro's own, they get no suggestion
-    // from the compiler to replace the whole template.
+    // from the compiler to replace the whole template by a near name. One to call a method after
+    // it, where a field is private or missing, no span prevents.
     Ok(placeholder.of(root, span.resolved_at(Span::mixed_site())))
 }
 

@@ -1,6 +1,7 @@
 //! Numbers: the values of `max`, `cost`, `burst` and `concurrent`. A literal is checked here, an
 //! expression is evaluated at each call.
 
+use quote::ToTokens as _;
 use syn::{BinOp, Expr, Lit, UnOp};
 
 use crate::check::values::constant;
@@ -85,15 +86,9 @@ pub(crate) fn read(argument: &Argument, wording: &Wording) -> Result<Number, Str
             Lit::Str(text) if text.value().parse::<u64>().is_ok() => number(&text.value()),
             _ => format!("`{name}` is a whole number: write {example}"),
         },
-        // `-3.5`
-        Expr::Unary(unary)
-            if matches!((&unary.op, bare(&unary.expr)), (UnOp::Neg(_), Expr::Lit(_))) =>
-        {
-            format!("a {noun} cannot be negative: write `{name} = 1` or more")
-        }
-        Expr::Binary(binary) => match (&binary.op, folded(&argument.value)) {
+        value => match (value, folded(value)) {
             (_, None) => return Ok(Number::Computed(argument.value.clone())),
-            (BinOp::Div(_), Some(0)) => {
+            (Expr::Binary(binary), Some(0)) if matches!(binary.op, BinOp::Div(_)) => {
                 format!("whole numbers are divided, so this is 0: write {example}")
             }
             (_, Some(..0)) => format!("a {noun} cannot be negative: write `{name} = 1` or more"),
@@ -101,7 +96,6 @@ pub(crate) fn read(argument: &Argument, wording: &Wording) -> Result<Number, Str
                 return counted(&value.to_string(), noun, zero).map(Number::Fixed);
             }
         },
-        _ => return Ok(Number::Computed(argument.value.clone())),
     })
 }
 
@@ -113,14 +107,22 @@ fn folded(expr: &Expr) -> Option<i128> {
             Lit::Int(integer) if integer.suffix().is_empty() => integer.base10_parse().ok(),
             _ => None,
         },
+        Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => {
+            folded(&unary.expr)?.checked_neg()
+        }
+        Expr::Cast(cast)
+            if constant::INTEGERS.contains(&&*cast.ty.to_token_stream().to_string()) =>
+        {
+            folded(&cast.expr)
+        }
         Expr::Binary(binary) => {
             let (left, right) = (folded(&binary.left)?, folded(&binary.right)?);
             Some(match binary.op {
                 BinOp::Add(_) => left.saturating_add(right),
                 BinOp::Sub(_) => left.saturating_sub(right),
                 BinOp::Mul(_) => left.saturating_mul(right),
-                BinOp::Div(_) => left.checked_div(right)?,
-                BinOp::Rem(_) => left.checked_rem(right)?,
+                BinOp::Div(_) => left.checked_div(right).unwrap_or(i128::MAX),
+                BinOp::Rem(_) => left.checked_rem(right).unwrap_or(i128::MAX),
                 BinOp::Shl(_) => left.saturating_mul(2_i128.saturating_pow(right.try_into().ok()?)),
                 _ => return None,
             })

@@ -114,7 +114,12 @@ pub(crate) fn expand(
         Key::Template(parts) => {
             steps.extend(pieces::expand(parts, "CheckBuilder", "__ratelimit_check"));
         }
-        Key::Expr(given) => {
+        Key::Expr(given, names) => {
+            // Of several, only one must not be a constant.
+            if let [name] = names.as_slice() {
+                let span = located(name);
+                steps.push(quote_spanned!(span=> __ratelimit::const_parameter(&#name);));
+            }
             let span = located(given);
             let expr = context.receiver.operand(given);
             let call = quote_spanned!(span=> __ratelimit::CheckBuilder::part(&mut __ratelimit_check, &#expr));

@@ -62,7 +62,7 @@ pub(crate) fn expand(rule: &Rule) -> TokenStream {
     let template = match &rule.key {
         Key::None => None,
         Key::Template(pieces) => Some(pieces::written(pieces)),
-        Key::Expr(_) => Some("<expression>".to_owned()),
+        Key::Expr(..) => Some("<expression>".to_owned()),
     };
     let template = template.map(|text| quote_mixed!(.with_template(#text, &[])));
     quote_mixed! {

@@ -28,7 +28,9 @@ pub(crate) fn expand(
                 quote_spanned!(span=> part(&mut #variable, &#part))
             }
         };
-        quote_spanned!(span=> __ratelimit::#builder::#call;)
+        let allow = matches!(piece, Piece::Placeholder(part) if part.root.starts_with('_'))
+            .then(|| quote_mixed!(#[allow(clippy::used_underscore_binding)]));
+        quote_spanned!(span=> #allow __ratelimit::#builder::#call;)
     })
 }
 

@@ -19,7 +19,7 @@ const UNITS: [(u64, &[&str]); 7] = [
         1_000,
         &["ms", "msec", "msecs", "millisecond", "milliseconds"],
     ),
-    (1, &["us", "µs", "usec", "usecs"]),
+    (1, &["us", "µs", "μs", "usec", "usecs"]),
 ];
 
 /// `micros` as text, in the largest unit up to a day that holds them whole: `1d`, `90s`.

@@ -54,6 +54,12 @@ async fn max_reckoned_negative(email: &str) -> Outcome { Ok(()) }
 #[rate_limit(key = "<email>", window = "60s", max = (1 << 40) * 1024 * 1024)]
 async fn max_reckoned_too_large(email: &str) -> Outcome { Ok(()) }
 
+#[rate_limit(key = "<email>", window = "60s", max = (10 * -1) as u64)]
+async fn max_reckoned_negative_and_cast(email: &str) -> Outcome { Ok(()) }
+
+#[rate_limit(key = "<email>", window = "60s", max = 1 / 0)]
+async fn max_reckoned_without_end(email: &str) -> Outcome { Ok(()) }
+
 #[rate_limit(key = "<email>", window = "60s", max = 5 % 5)]
 async fn max_reckoned_zero(email: &str) -> Outcome { Ok(()) }
 

@@ -96,6 +96,9 @@ async fn text_in_format(email: &str, ip: u32) -> Outcome { Ok(()) }
 #[rate_limit(key = concat!("<email>"), window = "60s", max = 3)]
 async fn text_in_concat(email: &str, ip: u32) -> Outcome { Ok(()) }
 
+#[rate_limit(key = stringify!(email), window = "60s", max = 3)]
+async fn stringified(email: &str) -> Outcome { Ok(()) }
+
 #[rate_limit(key = "#user.id", window = "60s", max = 3)]
 async fn field_in_text(user: User) -> Outcome { Ok(()) }
 

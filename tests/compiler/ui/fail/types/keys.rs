@@ -80,6 +80,18 @@ impl User {
     }
 }
 
+const KEY: &str = "<email>";
+
+#[rate_limit(key = KEY, window = "60s", max = 3)]
+async fn constant(email: &str) -> Result<(), RateLimitError> {
+    Ok(())
+}
+
+#[rate_limit(key = format!("{KEY}"), window = "60s", max = 3)]
+async fn formatted_constant(email: &str) -> Result<(), RateLimitError> {
+    Ok(())
+}
+
 #[async_trait]
 trait Post {
     #[rate_limit(key = "<request.email>", window = "60s", max = 3)]
