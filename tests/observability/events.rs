@@ -557,26 +557,42 @@ fn a_trusted_proxy_that_names_no_client_is_logged_once() {
     );
 }
 
-/// Behind a proxy that is not named, all clients are one.
+/// Behind a proxy that is not named, all clients are one. A peer on the internet may be a client
+/// that writes such a header itself.
 #[test]
 fn a_forwarded_request_is_logged_once_where_no_proxy_is_trusted() {
     let (log, _listening) = Log::listen();
-    let ask = |proxies: &TrustedProxies, name: &'static str| {
+    let ask_from = |peer: &str, proxies: &TrustedProxies, name: &'static str| {
         let mut headers = http::HeaderMap::new();
         headers.append(name, http::HeaderValue::from_static("9.9.9.9"));
-        let client = proxies.client_ip([10, 0, 0, 7].into(), &headers);
-        assert_eq!(client.unwrap().to_string(), "10.0.0.7");
+        let client = proxies.client_ip(peer.parse().unwrap(), &headers);
+        assert_eq!(client.unwrap().to_string(), peer);
     };
-    ask(&TrustedProxies::new(["192.0.2.1"]).unwrap(), "forwarded");
+    let ask = |proxies: &TrustedProxies, name| ask_from("10.0.0.7", proxies, name);
+    let others = TrustedProxies::new(["192.0.2.1"]).unwrap();
+    for peer in ["198.51.100.7", "2001:db8::7"] {
+        ask_from(peer, &others, "forwarded");
+    }
     let none = TrustedProxies::default();
     ask(&none, "accept");
     assert_eq!(log.kinds().len(), 0, "{}", log.text());
+    for (nth, peer) in ["172.17.0.1", "127.0.0.1", "fd00::7"].iter().enumerate() {
+        let others = TrustedProxies::new(["10.0.0.0/8"]).unwrap();
+        ask_from(peer, &others, "x-forwarded-for");
+        assert_eq!(log.count("no_proxies"), nth + 1, "{peer}");
+        assert!(log.text().contains(&format!("peer={peer}")));
+    }
+    for name in ["x-real-ip", "cf-connecting-ip", "true-client-ip"] {
+        ask(&TrustedProxies::default(), name);
+    }
+    let before = log.count("no_proxies");
+    assert_eq!(before, 6);
     for _ in 0..3 {
         ask(&none, "x-forwarded-for");
         ask(&none.clone(), "forwarded");
     }
     ask(&TrustedProxies::default(), "forwarded");
-    assert_eq!(log.count("no_proxies"), 2);
+    assert_eq!(log.count("no_proxies"), before + 2);
     for header in ["x-forwarded-for", "forwarded"] {
         assert!(log.text().contains(&format!("header={header:?}")));
     }
@@ -587,7 +603,7 @@ fn a_forwarded_request_is_logged_once_where_no_proxy_is_trusted() {
     for _ in 0..2 {
         ClientIp::of([10, 0, 0, 7].into(), &forwarded).unwrap();
     }
-    assert_eq!(log.count("no_proxies"), 3);
+    assert_eq!(log.count("no_proxies"), before + 3);
 }
 
 #[test]

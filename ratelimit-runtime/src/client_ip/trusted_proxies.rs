@@ -86,6 +86,15 @@ impl Default for TrustedProxies {
 /// The most addresses that are read, more than a chain of proxies adds: the client sent the rest.
 const MOST_HOPS: usize = 32;
 
+/// Header fields besides the one that is read that tell of a proxy.
+const WRITTEN_BY_PROXIES: [&str; 5] = [
+    "x-forwarded-for",
+    "forwarded",
+    "x-real-ip",
+    "cf-connecting-ip",
+    "true-client-ip",
+];
+
 impl TrustedProxies {
     /// Trusts the proxies at these addresses (`"10.1.2.3"`) and in these networks (`"10.0.0.0/8"`).
     /// IPv4 written as IPv6 is IPv4: `"::ffff:10.0.0.0/104"` is `"10.0.0.0/8"`. White space around
@@ -174,7 +183,7 @@ impl TrustedProxies {
         if !self.any_peer {
             let peer = peer?;
             if !self.trusts(peer) {
-                self.tell_of_untrusted(lines);
+                self.tell_of_untrusted(peer, lines);
                 return Ok(ClientIp(peer));
             }
         }
@@ -200,19 +209,21 @@ impl TrustedProxies {
         }
     }
 
-    /// Logs once that a proxy seems to be in use, if none is named.
-    fn tell_of_untrusted<'a>(&self, lines: impl Fn(&str) -> Lines<'a>) {
-        let told = &self.told.untrusted;
-        if !self.networks.is_empty() || told.load(Ordering::Relaxed) {
+    /// Logs once that `peer` seems to be a proxy: it sends what proxies write, and none is named, or
+    /// others are and it is no client on the internet.
+    fn tell_of_untrusted<'a>(&self, peer: IpAddr, lines: impl Fn(&str) -> Lines<'a>) {
+        let (told, inside) = (&self.told.untrusted, Some(peer).filter(is_inside));
+        if told.load(Ordering::Relaxed) || inside.is_none() && !self.networks.is_empty() {
             return;
         }
-        let sent = [self.header.as_str(), FORWARDED.as_str()]
+        let sent = [self.header.as_str()]
             .into_iter()
+            .chain(WRITTEN_BY_PROXIES)
             .find(|name| !lines(name).is_empty());
         if let Some(header) = sent
             && !told.swap(true, Ordering::Relaxed)
         {
-            observe::log::no_proxies(header);
+            observe::log::no_proxies(header, inside);
         }
     }
 
@@ -234,6 +245,14 @@ impl TrustedProxies {
             }
         }
         Err((proxy, reason))
+    }
+}
+
+/// `true` for an address of a private network or of this machine.
+fn is_inside(address: &IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => v4.is_private() || v4.is_loopback(),
+        IpAddr::V6(v6) => v6.is_unique_local() || v6.is_loopback(),
     }
 }
 

@@ -150,13 +150,15 @@ pub(crate) fn no_client(proxy: Option<std::net::IpAddr>, reason: &str) {
     );
 }
 
-/// Logs that a request seems to be forwarded, and no proxy is trusted.
+/// Logs that a request seems to be forwarded, by a peer that is not trusted. The peer is shown if
+/// it is none on the internet, which may be a client.
 #[cfg(feature = "http")]
-pub(crate) fn no_proxies(header: &str) {
+pub(crate) fn no_proxies(header: &str, peer: Option<std::net::IpAddr>) {
+    let peer = peer.map(field::display);
     tracing::warn!(
-        name: "no_proxies", target: SETUP, header,
-        "no_proxies: a request has this header, and no proxy is trusted to write it: behind a \
-         proxy, all clients share the limits of its address. Set `TrustedProxies`"
+        name: "no_proxies", target: SETUP, header, peer,
+        "no_proxies: a request has this header, and its peer is not trusted to write it: behind a \
+         proxy, all clients share the limits of its address. Name it in `TrustedProxies`"
     );
 }
 
