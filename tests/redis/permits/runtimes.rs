@@ -41,6 +41,21 @@ fn a_permit_is_released_from_a_thread_without_a_runtime() {
     assert!(in_time(|| members(server, &key).is_empty()));
 }
 
+/// Although its own runtime has not sent the release yet.
+#[test]
+fn a_permit_that_was_released_is_free_on_every_runtime_of_the_process() {
+    let (server, key) = (shared(), unique("elsewhere"));
+    let (store, runtimes) = (store(server), [runtime(), runtime()]);
+    for nth in 0..4 {
+        let (own, held) = (&runtimes[nth % 2], permit(&key, 1));
+        let verdict = own.block_on(acquire(&store, &held)).unwrap();
+        assert!(verdict.is_acquired(), "{nth}");
+        store.release_permit(&held);
+    }
+    let asked = store.in_flight(permit(&key, 1));
+    assert_eq!(runtimes[0].block_on(async { asked.await.unwrap() }), 0);
+}
+
 /// Its client goes with it: what it held lapses, and other runtimes keep theirs.
 #[test]
 fn the_permits_of_a_runtime_that_has_ended_are_free_after_the_lease_and_not_before() {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::runtime::{Handle, Id};
 use tokio::task::JoinSet;
 
-use super::permits::Permits;
+use super::permits::{MAX_CARRIED, Permits};
 use super::rules::{self, RuleBook};
 use super::servers::Servers;
 use super::settings::StoreSettings;
@@ -79,6 +79,16 @@ impl Clients {
             .iter()
             .find(|client| client.is_of(runtime))
             .cloned()
+    }
+
+    /// The permits of a key that clients have still to release, as many as one call may carry:
+    /// where a runtime is busy or at rest, another one need not wait for it.
+    pub(super) fn releases_of(&self, key: &Arc<[u8]>) -> Vec<String> {
+        let all = self.lock();
+        let releases = all
+            .iter()
+            .flat_map(|client| client.permits.releases_of(key));
+        releases.take(MAX_CARRIED).collect()
     }
 
     /// The clients of all runtimes that have not ended.

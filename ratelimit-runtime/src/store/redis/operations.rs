@@ -180,7 +180,9 @@ impl RedisStore {
         let stack = requests.iter().map(|part| (part.key(), question(part)));
         let stack: Vec<KeyQuestion<'_>> = stack.collect();
         if let Some(permit) = permit {
-            return client.permits.acquire(permit.clone(), stack).await;
+            let releases = self.clients.releases_of(&permit.key);
+            let acquired = client.permits.acquire(permit.clone(), releases, stack);
+            return acquired.await;
         }
         let until = requests.iter().filter_map(Request::timeout_at).min();
         let replies = client.servers.ask_all(&stack, until).await?;
@@ -370,7 +372,10 @@ impl BuiltInStore for RedisStore {
     }
 
     fn in_flight(&self, permit: PermitRequest) -> Answer<'_, u64> {
-        Answer::later(async move { self.client()?.permits.in_flight(permit).await })
+        Answer::later(async move {
+            let releases = self.clients.releases_of(&permit.key);
+            self.client()?.permits.in_flight(permit, releases).await
+        })
     }
 
     fn supports(&self, request: &Request<'_>) -> Result<(), StoreError> {

@@ -15,6 +15,7 @@ use std::time::Instant;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
+pub(crate) use self::open::MAX_CARRIED;
 use self::task::PermitsState;
 use super::errors::unexpected_reply;
 use super::scripts::{KeyQuestion, Question, Reply};
@@ -46,15 +47,17 @@ impl Permits {
         !self.task.is_finished()
     }
 
-    /// Acquires a permit, and charges the limits in these questions, all or none. The caller must
-    /// [release](Self::release) the permit whatever the answer is, and if it drops the call.
+    /// Acquires a permit, once those in `releases` are released, and charges the limits in these
+    /// questions, all or none. The caller must [release](Self::release) the permit whatever the
+    /// answer is, and if it drops the call.
     pub(crate) async fn acquire(
         &self,
         request: PermitRequest,
+        releases: Vec<String>,
         limits: Vec<KeyQuestion<'_>>,
     ) -> Result<PermitVerdict, StoreError> {
         let (shared, sent_at) = (&*self.shared, Instant::now());
-        let releases = shared.open().add(&request, sent_at);
+        shared.open().add(&request, sent_at);
         let acquired = async {
             let question = shared.question("acquire_permit", &request, releases)?;
             let own = (&*request.key, question);
@@ -74,9 +77,17 @@ impl Permits {
         verdict
     }
 
-    /// The number of calls of the key that are in flight.
-    pub(crate) async fn in_flight(&self, request: PermitRequest) -> Result<u64, StoreError> {
-        let releases = self.shared.open().releases_of(&request.key);
+    /// The permits of a key that are still to be released, as members of its sorted set.
+    pub(crate) fn releases_of(&self, key: &Arc<[u8]>) -> Vec<String> {
+        self.shared.open().releases_of(key)
+    }
+
+    /// The number of calls of the key that are in flight, once those in `releases` are released.
+    pub(crate) async fn in_flight(
+        &self,
+        request: PermitRequest,
+        releases: Vec<String>,
+    ) -> Result<u64, StoreError> {
         let question = self.shared.question("peek", &request, releases)?;
         let servers = &self.shared.servers;
         let reply = servers.ask(&request.key, question, request.timeout_at);

@@ -19,8 +19,11 @@ use crate::store::{Health, PermitId, PermitRequest};
 const RENEWALS: u32 = 3;
 /// The pause before a failed call is repeated.
 const RETRY: Duration = Duration::from_secs(1);
+/// The time for which a permit is not due whose own call has not ended: to renew it would acquire
+/// it, although the reply, which is not read yet, may be a refusal.
+const UNTIL_ANSWERED: Duration = Duration::from_secs(365 * 86_400);
 /// The most permits that a call on their key releases along with its own.
-const MAX_CARRIED: usize = 64;
+pub(crate) const MAX_CARRIED: usize = 64;
 /// The most calls to a server that are pending at a time. If all are about one key, they keep it
 /// busy for half a millisecond.
 const MAX_PENDING: usize = 256;
@@ -110,10 +113,8 @@ impl OpenPermits {
         }
     }
 
-    /// Adds a permit before its call is sent, so that it is released whatever the reply is, which
-    /// arrives long before the lease ends. Returns the permits of the key [to
-    /// release](Self::releases_of).
-    pub(super) fn add(&mut self, request: &PermitRequest, now: Instant) -> Vec<String> {
+    /// Adds a permit before its call is sent, so that it is released whatever the reply is.
+    pub(super) fn add(&mut self, request: &PermitRequest, now: Instant) {
         let epoch = self.servers.epochs.of(&request.key);
         self.permits.insert(
             request.id,
@@ -125,12 +126,12 @@ impl OpenPermits {
                 release_until: None,
             },
         );
-        self.set_due(request.id, now + request.lease);
-        self.releases_of(&request.key)
+        self.set_due(request.id, now + UNTIL_ANSWERED);
     }
 
-    /// The permits of a key to release, as members of its sorted set. Every call on the key
-    /// releases them, because their own calls may come later. Releasing twice does nothing.
+    /// The permits of a key to release, as members of its sorted set. Every call on the key of any
+    /// client of the store releases them, because their own calls may come later. Releasing twice
+    /// does nothing.
     pub(super) fn releases_of(&self, key: &Arc<[u8]>) -> Vec<String> {
         let first = (
             Arc::clone(key),
@@ -139,11 +140,7 @@ impl OpenPermits {
                 number: 0,
             },
         );
-        let ids = self
-            .releases
-            .range(first..)
-            .take_while(|(of, _)| of == key)
-            .take(MAX_CARRIED);
+        let ids = self.releases.range(first..).take_while(|(of, _)| of == key);
         ids.filter_map(|(_, id)| {
             let permit = self.permits.get(id);
             debug_assert!(permit.is_some(), "a permit to release is open until then");
@@ -345,7 +342,7 @@ mod tests {
         let (mut open, now) = (OpenPermits::new(Arc::clone(&servers)), Instant::now());
         let [awaited, held] = [(); 2].map(|()| PermitRequest::new(b"key", 1));
         for permit in [&awaited, &held] {
-            let _ = open.add(permit, now);
+            open.add(permit, now);
         }
         open.acquired(held.id, now);
         servers.epochs.begin();
@@ -356,5 +353,9 @@ mod tests {
             .map(|call| call.request.id)
             .collect();
         assert_eq!(due, [held.id]);
+        let lapsed = now + awaited.lease;
+        assert!(open.take_due(lapsed).is_empty(), "its future is not polled");
+        assert!(open.release(awaited.id, lapsed));
+        assert_eq!(open.take_due(lapsed).len(), 1);
     }
 }
