@@ -444,6 +444,7 @@ impl RateLimiter {
     /// and the units given back, for at most `timeout`. It also waits for attempts at stacks that
     /// go on without their callers. A `main` calls it last: otherwise a success under
     /// `count = "err"` stays counted as a failure, and a permit stays taken until its lease ends.
+    /// What calls leave behind meanwhile is waited for too: while calls go on, it may never end.
     ///
     /// An error is to be logged, not returned by `main`: what is open expires by itself.
     ///
