@@ -112,7 +112,10 @@ fn rendered(rule: &RuleInForce, value: &str) -> Result<Key, String> {
                     let address: Result<IpAddr, _> = network.unwrap_or(value).parse();
                     key.part(&address.map_err(|_| other("an IP address"))?);
                 }
-                _ => return Err(other("a value that is no text, number or address")),
+                _ => {
+                    let what = "a value that is no text, number or address";
+                    return Err(other(what) + ": `ratelimit-admin list` has its keys");
+                }
             }
         } else {
             key.text(piece);
@@ -131,6 +134,7 @@ fn spelt(placeholder: &str, text: &str) -> String {
             "to_uppercase()" => str::to_uppercase,
             "to_ascii_lowercase()" => str::to_ascii_lowercase,
             "to_ascii_uppercase()" => str::to_ascii_uppercase,
+            "as_str()" | "clone()" | "to_owned()" | "to_string()" => str::to_owned,
             _ => return None,
         })
     };
@@ -180,26 +184,72 @@ pub(crate) fn key_of(
         (Some(_), "") => Err("it has no key, all callers share one bucket: say --global".into()),
         (Some(value), _) if is_digest(value) => Ok(None),
         (Some(value), _) if value.contains(['<', '>']) => {
-            if shape(template).is_none_or(|shape| shape == without_values(value)) {
-                Ok(None)
-            } else {
-                Err(format!("its key is {template}"))
+            if shape(template).is_some_and(|shape| shape != without_values(value)) {
+                return Err(format!("its key is {template}"));
+            }
+            let said = Key::from_rendered(value).map_err(|error| format!("{value}: {error}"))?;
+            match bare(template, value).map(|bare| rendered(rule, &bare)) {
+                Some(Ok(key)) if key != said => Err(format!(
+                    "no call has the key {value}: say {}",
+                    String::from_utf8_lossy(key.as_bytes())
+                )),
+                _ => Ok(None),
             }
         }
+        // Of a key made by hand the kind is not known.
+        (Some(value), _) if rule.line.kinds.is_empty() && is_plain(template, value) => Ok(None),
         (Some(value), _) => {
-            let kind = rule.line.kinds.first().map(String::as_str);
-            let is_plain = match pieces(template).as_deref() {
-                Some([before, placeholder, behind]) => {
-                    before.is_empty() && behind.is_empty() && spelt(placeholder, value) == value
-                }
-                _ => false,
-            };
-            if is_plain && !matches!(kind, Some("number" | "address")) {
-                return Ok(None);
+            if let Some(one) = one_spelling(value).filter(|one| one != value)
+                && rule.line.kinds.first().is_some_and(|kind| kind == "text")
+            {
+                return Err(format!(
+                    "write {one}, as types of addresses and of UUIDs do, or the key as `list` \
+                     prints it"
+                ));
             }
             rendered(rule, value).map(Some)
         }
     }
+}
+
+/// `true` if the key is the value alone, spelt as it is.
+fn is_plain(template: &str, value: &str) -> bool {
+    matches!(pieces(template).as_deref(), Some([before, placeholder, behind])
+        if before.is_empty() && behind.is_empty() && spelt(placeholder, value) == value)
+}
+
+/// The value in a rendered key of a template with one.
+fn bare(template: &str, rendered: &str) -> Option<String> {
+    pieces(template).filter(|pieces| pieces.len() == 3)?;
+    let (_, value) = rendered.split_once('<')?;
+    let (value, _) = value.rsplit_once('>')?;
+    let mut bytes = Vec::new();
+    let mut rest = value.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        let hex = after.get(..2).and_then(|hex| str::from_utf8(hex).ok());
+        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            Some(escaped) if byte == b'%' => {
+                bytes.push(escaped);
+                rest = &after[2..];
+            }
+            _ => {
+                bytes.push(byte);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// An address or a UUID as its type writes it.
+fn one_spelling(value: &str) -> Option<String> {
+    if let Ok(address) = value.parse::<IpAddr>() {
+        return Some(address.to_canonical().to_string());
+    }
+    let digits = value.replace('-', "").to_ascii_lowercase();
+    let is_uuid = digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let groups = || [0..8, 8..12, 12..16, 16..20, 20..32].map(|group| &digits[group]);
+    is_uuid.then(|| groups().join("-"))
 }
 
 /// A template's rendered key with empty values; `None` if the template is damaged.

@@ -374,6 +374,16 @@ fn a_key_is_made_by_the_template_of_its_rule() {
         ),
         (&["log in", "<192.0.2.1>"], "log in: its key is ip:<ip>"),
         (
+            &["log in", "ip:<2001:db8:8::5>"],
+            "no call has the key ip:<2001:db8:8::5>: say ip:<2001:db8:8::/64>",
+        ),
+        (&["report", "<007>"], "no call has the key <007>: say <7>"),
+        (&["send", "2001:DB8::7"], "write 2001:db8::7, as types of"),
+        (
+            &["send", "550E8400E29B41D4A716446655440000"],
+            "write 550e8400-e29b-41d4-a716-446655440000, as types of",
+        ),
+        (
             &["report", "bob"],
             "report: its key <tenant> takes a whole number",
         ),
@@ -418,6 +428,15 @@ fn a_text_is_spelt_as_its_placeholder_spells_it() {
     ] {
         let standing = desk.json(&["peek", "invite", text]);
         assert_eq!(standing["remaining"], 4, "{text}");
+    }
+    let words = desk.fails(&["block", "invite", "<Alice@example.com>", "--for", "1m"]);
+    assert!(words.contains("say <alice@example.com>"), "{words}");
+    // A text that is an address is a key as it is.
+    let [host, odd] = ["2001:db8:7::5", "100%<>"];
+    for (said, key) in [(host, "<2001:db8:7::5>"), (odd, "<100%25%3C%3E>")] {
+        let said = if said == odd { key } else { said };
+        let blocked = desk.json(&["block", "invite", said, "--for", "1m"]);
+        assert_eq!(blocked["after"]["key"], key);
     }
     contains_all(
         &desk.says(&["find", "Alice@Example.com"]),
