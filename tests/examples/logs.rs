@@ -968,6 +968,19 @@ fn the_other_fields_with_addresses_are_said_and_can_be_taken() {
             &format!("`{field}`"),
         );
     }
+    // A list that the proxy itself ends.
+    let (head, text) = ("{}, 10.1.0.3 10.0.0.1 - -", r#" "{}, 10.0.0.1""#);
+    for (line, field) in [
+        (access(head), "word-1"),
+        (access("10.0.0.1 - -") + text, "x-forwarded-for"),
+        (istio.replace("{}", "{}, 10.0.0.9"), "x_forwarded_for"),
+    ] {
+        let said = Said::of(&[], log(&line));
+        assert_eq!(said.others(), field, "{}", said.all);
+        assert!(!said.all.contains("203.0.113.7"), "{}", said.all);
+        let arguments = ["--key-field", field, "--trusted-proxies", "10.0.0.0/8"];
+        Said::of(&arguments, log(&line)).finds_three(field);
+    }
     // A host that some clients send as a list is not what proxies have added.
     let host = access("192.0.2.1 - -") + r#" "{}""#;
     let hosts = [

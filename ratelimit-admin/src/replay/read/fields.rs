@@ -383,13 +383,12 @@ impl<'a> Fields<'a> {
                 continue;
             };
             for (name, value) in record.fields() {
-                let is_list = value
+                let named: Option<Vec<_>> = value
                     .split(',')
-                    .all(|address| clients.named(address).is_some());
-                let other = clients
-                    .named(&value)
-                    .filter(|other| is_list && other.key != key);
-                if other.is_some() && !is_known(&name) && !is_version(&name) {
+                    .map(|address| clients.named(address))
+                    .collect();
+                let is_other = named.is_some_and(|all| all.iter().any(|other| other.key != key));
+                if is_other && !is_known(&name) && !is_version(&name) {
                     *counts.entry(name).or_default() += 1;
                 }
             }

@@ -145,8 +145,11 @@ impl<'a> Access<'a> {
         let quoted = QUOTED.iter().zip(self.quoted).enumerate();
         let quoted = quoted.map(|(at, (name, text))| (texts.name(at).unwrap_or(name), text));
         let numbered = WORDS.iter().zip(self.head.split_ascii_whitespace());
+        let mut is_in_list = false;
         let others = numbered.enumerate().filter_map(|(at, (name, other))| {
-            (at < word || at >= last).then_some((&**name, other))
+            let is_first = !std::mem::replace(&mut is_in_list, other.ends_with(','));
+            let is_other = is_first && (at < word || at >= last);
+            is_other.then(|| (&**name, list_at(self.head, at).0))
         });
         record(
             fields.into_iter().chain(quoted).chain(others),
