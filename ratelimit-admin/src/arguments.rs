@@ -337,7 +337,14 @@ fn duration(text: &str) -> Result<Duration, String> {
 /// The policies in a file, as a service reads it.
 pub(crate) fn policies_in(file: &Path) -> Result<HashMap<String, Policy>, String> {
     let policies = RateLimiter::policies_in(file).map_err(|error| error.to_string())?;
-    Ok(policies.into_iter().collect())
+    let mut by_name = HashMap::new();
+    for (name, policy) in policies {
+        if by_name.insert(name.clone(), policy).is_some() {
+            let file = file.display();
+            return Err(format!("{file}: the policy `{name}` is defined twice"));
+        }
+    }
+    Ok(by_name)
 }
 
 impl RuleArgs {

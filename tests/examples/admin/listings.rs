@@ -80,7 +80,7 @@ fn a_file_of_policies_gives_limits_and_overrides() {
     // What a service does not take is no answer here.
     let twice = r#"{ "api": "5/1m", "api": "50/1m" }"#;
     for (name, text, why) in [
-        ("twice.json", twice, "api"),
+        ("twice.json", twice, "the policy `api` is defined twice"),
         ("empty.toml", "", "it holds no policy"),
         ("policies", toml, "neither `.toml` nor `.json`"),
     ] {
