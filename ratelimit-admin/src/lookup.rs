@@ -223,20 +223,12 @@ fn bare(template: &str, rendered: &str) -> Option<String> {
     pieces(template).filter(|pieces| pieces.len() == 3)?;
     let (_, value) = rendered.split_once('<')?;
     let (value, _) = value.rsplit_once('>')?;
-    let mut bytes = Vec::new();
-    let mut rest = value.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        let hex = after.get(..2).and_then(|hex| str::from_utf8(hex).ok());
-        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            Some(escaped) if byte == b'%' => {
-                bytes.push(escaped);
-                rest = &after[2..];
-            }
-            _ => {
-                bytes.push(byte);
-                rest = after;
-            }
-        }
+    let mut parts = value.split('%');
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let (digits, rest) = part.split_at_checked(2)?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        bytes.extend(rest.as_bytes());
     }
     String::from_utf8(bytes).ok()
 }
@@ -246,10 +238,14 @@ fn one_spelling(value: &str) -> Option<String> {
     if let Ok(address) = value.parse::<IpAddr>() {
         return Some(address.to_canonical().to_string());
     }
-    let digits = value.replace('-', "").to_ascii_lowercase();
+    let mut digits = value.replace('-', "").to_ascii_lowercase();
     let is_uuid = digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let groups = || [0..8, 8..12, 12..16, 16..20, 20..32].map(|group| &digits[group]);
-    is_uuid.then(|| groups().join("-"))
+    is_uuid.then(|| {
+        for at in [20, 16, 12, 8] {
+            digits.insert(at, '-');
+        }
+        digits
+    })
 }
 
 /// A template's rendered key with empty values; `None` if the template is damaged.

@@ -69,7 +69,8 @@ fn assert_shares(algorithm: Algorithm, load: f64, length: Duration, seed: u64) {
         check(algorithm, &plan.limit, &record.admissions, 0).unwrap();
     }
     // Where a question takes half a lease, the other half is over before its units are spent.
-    let is_late = |made: &&Admission| made.after - made.before > lease.as_nanos() as i64 / 2;
+    let half = i64::try_from(lease.as_nanos() / 2).unwrap();
+    let is_late = |made: &&Admission| made.after - made.before > half;
     let late = one_by_one.admissions.iter().filter(is_late).count();
     if late * 10 > one_by_one.admissions.len() {
         println!("{algorithm}, load {load}: the machine was too slow to tell, {late} calls late");

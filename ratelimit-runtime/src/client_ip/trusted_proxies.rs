@@ -209,8 +209,8 @@ impl TrustedProxies {
         }
     }
 
-    /// Logs once that `peer` seems to be a proxy: it sends what proxies write, and none is named, or
-    /// others are and it is no client on the internet.
+    /// Logs once that `peer` seems to be a proxy: it sends what proxies write, and none is named,
+    /// or others are, and it is not on the internet.
     fn tell_of_untrusted<'a>(&self, peer: IpAddr, lines: impl Fn(&str) -> Lines<'a>) {
         let (told, inside) = (&self.told.untrusted, Some(peer).filter(is_inside));
         if told.load(Ordering::Relaxed) || inside.is_none() && !self.networks.is_empty() {

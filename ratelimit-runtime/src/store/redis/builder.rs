@@ -91,8 +91,8 @@ impl RedisStore {
     }
 
     /// Presents this certificate, with its chain, to servers and sentinels that ask for a client
-    /// certificate. Both `certificates` and `key` are PEM. The store keeps them as long as it lives:
-    /// before they expire, start the process anew.
+    /// certificate. Both `certificates` and `key` are PEM. The store presents them as long as it
+    /// lives: before they expire, start the process anew.
     ///
     /// # Errors
     ///

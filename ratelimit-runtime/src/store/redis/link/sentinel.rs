@@ -177,7 +177,7 @@ impl Sentinels {
         Err(error.unwrap_or_else(|| StoreError::unavailable("no sentinel can be asked")))
     }
 
-    /// Waits until a sentinel tells of a fail-over to another master than this one, which may be one
+    /// Waits until a sentinel tells of a fail-over to another master than this one. It may be one
     /// that cannot be reached.
     pub(super) async fn another_than(self: &Arc<Self>, master: &Address) {
         let Address::Tcp(master) = master else {
