@@ -148,9 +148,9 @@ if count == 1 and operation == 'acquire' and cost > 0 and (size == 24 or size ==
         retry = retry + -retry % tick - begun
         reset = reset > 0 and reset + -reset % tick - begun or 0
       end
-      lives = math.floor(lives > 0 and lives or -lives) + 1
-      if admitted == 0 and lives > now and reset > lives - now then
-        reset = lives - now
+      lives = lives > 0 and lives or -lives
+      if admitted == 0 and lives >= now and reset > lives + 1 - now then
+        reset = math.floor(lives) + 1 - now
         retry = math.min(retry, reset)
       end
       return struct.pack('<HBddddd', admitted, 0, free > 0 and math.floor(free / each) or 0, retry, reset,
@@ -162,7 +162,7 @@ end
 -- Everything else is decided by counters.lua, which stands behind this file, with these functions.
 local holds, first, own, opens, more = 'buckets', 3, 1, 3, 0
 local function brought(at, now, max, window, burst, _, numbers, own, open, floor, till)
-  local newest, level, tick = numbers[1], math.abs(numbers[2]) >= at and numbers[own] or 0, 1
+  local newest, level, tick = numbers[1], numbers[2] >= at and numbers[own] or 0, 1
   if 2 * burst * window >= 2 ^ 53 or level >= 2 ^ 53 then
     local units = math.max(2 * burst * window, level)
     tick = units / math.frexp(units) / 2 ^ 53
@@ -351,8 +351,11 @@ local newest, ends, strikes, remembered = numbers[1], unpack(numbers, size - 2, 
 -- The limits at this time, which stands still at the newest write as long as anything counts. Where a
 -- `max` has fallen since then, the level of a bucket is forgotten before it has drained.
 local at, limits, latest = math.max(now, newest), {}, 1 / 0
-if first > 2 and math.abs(numbers[2]) >= at then
-  latest = math.floor(math.abs(numbers[2])) + 1
+if first > 2 and numbers[2] < 0 then
+  numbers[2] = -numbers[2]
+end
+if first > 2 and numbers[2] >= at then
+  latest = math.floor(numbers[2]) + 1
 end
 for i = 1, count do
   local this, following
@@ -509,7 +512,7 @@ if charged or blocks then
   end
   if first > 2 then
     -- A block by another `max` leaves that as it is, too: at most twice the longest time to refill.
-    local counts = charged and 0 or math.min(math.abs(numbers[2]), at + 2 * 366 * 86400e6)
+    local counts = charged and 0 or math.min(numbers[2], at + 2 * 366 * 86400e6)
     lives = counts > at and counts or lives
     numbers[2] = base == 0 and lives or -lives
   end

@@ -214,8 +214,11 @@ local newest, ends, strikes, remembered = numbers[1], unpack(numbers, size - 2, 
 -- The limits at this time, which stands still at the newest write as long as anything counts. Where a
 -- `max` has fallen since then, the level of a bucket is forgotten before it has drained.
 local at, limits, latest = math.max(now, newest), {}, 1 / 0
-if first > 2 and math.abs(numbers[2]) >= at then
-  latest = math.floor(math.abs(numbers[2])) + 1
+if first > 2 and numbers[2] < 0 then
+  numbers[2] = -numbers[2]
+end
+if first > 2 and numbers[2] >= at then
+  latest = math.floor(numbers[2]) + 1
 end
 for i = 1, count do
   local this, following
@@ -372,7 +375,7 @@ if charged or blocks then
   end
   if first > 2 then
     -- A block by another `max` leaves that as it is, too: at most twice the longest time to refill.
-    local counts = charged and 0 or math.min(math.abs(numbers[2]), at + 2 * 366 * 86400e6)
+    local counts = charged and 0 or math.min(numbers[2], at + 2 * 366 * 86400e6)
     lives = counts > at and counts or lives
     numbers[2] = base == 0 and lives or -lives
   end
