@@ -69,7 +69,7 @@ if count == 1 and operation == 'acquire' and cost > 0 and (size == 24 or size ==
   end
   if not state or newest <= now and newest % 1 == 0 and level >= 0 and level < 2 ^ 53 * tick then
     level = level - max * passed
-    -- Where `max` has fallen since the newest write, the level counts no longer than by the old one.
+    -- Where `max` has fallen since the newest write, a level counts no longer than by the old one.
     level = level > 0 and (lives >= now or lives <= -now) and level or 0
     local weight, free, admitted, value = cost * each, capacity - level, callers, nil
     if callers * weight > free then

@@ -6,7 +6,7 @@
 //! | connecting | waits | the attempt succeeds: up; it fails, or has taken the limiter's timeout: down |
 //! | up | is sent | a PING is not answered in time, or by BUSY, LOADING, …: slow; the connection ends: connecting (down, if it was short, after other failures) |
 //! | slow | fails at once; PINGs go on, one at a time | a PING is answered in time: up; the connection ends: down |
-//! | down | fails at once; attempts to connect go on | one succeeds: up; the runtime has rested: connecting, for the attempt that is due |
+//! | down | fails at once; attempts go on | one succeeds: up; the runtime rested: connecting |
 //!
 //! A connection without a reply for [`SILENCE`] while a PING is unanswered is ended.
 

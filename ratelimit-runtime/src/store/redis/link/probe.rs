@@ -19,16 +19,18 @@ const MAY_WRITE: &str = "#!lua\nreturn 1";
 /// A key that is never stored.
 const NO_KEY: &str = "rl1:";
 
-/// The commands that a server must answer before calls with scripts use a new connection. The last,
-/// `expire`, is that by which scripts set expiries. A server that pauses writes does not reply to all.
+/// The commands that a server must answer before calls with scripts use a new connection. The
+/// last, `expire`, is that by which scripts set expiries. A server that pauses
+/// writes does not reply to all.
 pub(crate) fn greeting(mut scripts: Pipeline, expire: &str) -> Pipeline {
     scripts.add_command(may_write());
     scripts.cmd(expire).arg(NO_KEY).arg(1);
     scripts
 }
 
-/// An error if the reply to the last command is that the user may not send it. A script that may not
-/// set an expiry would leave its charge for ever. An error that names no command is about the key.
+/// An error if the reply to the last command is that the user may not send it. A script that may
+/// not set an expiry would leave its charge for ever. An error that names no
+/// command is about the key.
 pub(super) fn may_expire(replies: &[Value]) -> Result<(), StoreError> {
     match replies.last() {
         Some(Value::ServerError(error))
