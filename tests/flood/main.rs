@@ -27,6 +27,8 @@ use crate::support::asking::{
     Outcome, ask, connected, connections_since, connections_taken, health,
 };
 use crate::support::redis::RedisServer;
+use crate::support::until;
+use tokio::task::JoinSet;
 
 /// Taken by each test.
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
@@ -199,4 +201,26 @@ async fn a_flood_is_not_let_through_unchecked() {
         admitted <= 4 + 5,
         "{admitted}: the store's, and this process's"
     );
+}
+
+/// What is with the server when callers give up is decided for nobody, before the calls of others.
+#[tokio::test]
+async fn of_callers_that_give_up_few_reach_the_server() {
+    let _alone = ALONE.lock().await;
+    let server = RedisServer::start();
+    let store = Arc::new(connected(&server.url()).await);
+    server.freeze();
+    let mut calls = JoinSet::new();
+    for key in 0..3_000 {
+        let store = Arc::clone(&store);
+        calls.spawn(async move { ask(&store, &key.to_string(), Limit::per_hour(1)).await });
+    }
+    calls.join_all().await;
+    server.thaw();
+    until("answered", Duration::from_secs(20), async || {
+        ask(&store, "last", Limit::per_hour(1)).await.is_answered()
+    })
+    .await;
+    let charged = server.number(&["DBSIZE"]);
+    assert!(charged <= 600, "{charged} of 3,000");
 }

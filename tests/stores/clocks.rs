@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use ratelimit_runtime::clock::Clock;
 use ratelimit_runtime::store::Request;
 use ratelimit_runtime::testkit::FakeClock;
-use ratelimit_runtime::{MemoryStore, Store as _};
+use ratelimit_runtime::{Algorithm, MemoryStore, Store};
 
 use crate::support::redis::shared;
 use crate::support::unique;
@@ -82,5 +82,32 @@ async fn a_store_on_redis_may_go_by_a_clock_that_shows_any_time_since_1970() {
                 assert_eq!(admitted, admits, "{algorithm:?} at {now}");
             }
         }
+    }
+}
+
+/// On Redis the key outlives that by a second, as its server's clock is another; and a double may
+/// have rounded it to the microsecond before.
+#[tokio::test]
+async fn a_bucket_whose_max_falls_counts_until_it_has_drained_by_the_old_rate() {
+    let clock = FakeClock::new();
+    let memory = MemoryStore::new().with_clock(clock.clone());
+    let redis = shared().store().deny_cache(false).with_clock(clock.clone());
+    let stores: [(Box<dyn Store>, _); 2] =
+        [(Box::new(memory), MINUTE), (Box::new(redis), MINUTE + 1)];
+    for (store, until) in stores {
+        let (key, limits) = (unique("falls"), [100, 1].map(|max| [per(max, MINUTE)]));
+        let [full, fallen] = limits
+            .each_ref()
+            .map(|limits| Request::new(key.as_bytes(), Algorithm::TokenBucket, limits));
+        assert!(store.acquire(full.with_cost(100)).await.unwrap().allowed);
+        for wait in [until, 1] {
+            for refused in [store.peek(fallen).await, store.acquire(fallen).await] {
+                let refused = refused.unwrap();
+                let times = [refused.retry_after_us, refused.reset_after_us];
+                assert_eq!((refused.allowed, times), (false, [wait; 2]));
+            }
+            clock.advance(micros((wait - 1).max(1)));
+        }
+        assert!(store.acquire(fallen).await.unwrap().allowed);
     }
 }

@@ -9,6 +9,7 @@ use ratelimit_runtime::{
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
+use crate::support::cluster::{lone_node, serve_all_slots};
 use crate::support::redis::RedisServer;
 use crate::support::until;
 use crate::{PATIENCE, acquire};
@@ -199,29 +200,47 @@ async fn what_does_not_speak_redis_is_unavailable() {
     }
 }
 
-/// What a script has written before it may not go on stays.
+/// What a script has written before it may not go on stays. On a connection in use, no more than
+/// until the server is asked.
 #[tokio::test]
 async fn a_user_without_the_command_that_sets_expiries_leaves_no_key() {
-    let server = RedisServer::start();
-    for (command, own_clock) in [("pexpireat", false), ("pexpire", true)] {
-        let user = ["ACL", "SETUSER", "default", "+@all", &format!("-{command}")];
-        assert_eq!(server.cli(&user), "OK");
-        let mut store = RedisStore::new(&server.url()).unwrap();
+    let (server, node) = (RedisServer::start(), lone_node(&[]));
+    serve_all_slots(&node);
+    let limit = Limit::per_hour(1);
+    let misconfigured = async |store: &RedisStore, key: &str| {
+        let error = acquire(store, key, limit).await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
+    };
+    for (server, scheme, command, own_clock) in [
+        (&server, "redis", "pexpireat", false),
+        (&server, "redis", "pexpire", true),
+        (&node, "redis+cluster", "pexpireat", false),
+    ] {
+        let may = |words: &[&str]| {
+            let user = [&["ACL", "SETUSER", "default"], words].concat();
+            assert_eq!(server.cli(&user), "OK");
+        };
+        let without = format!("-{command}");
+        may(&[&without]);
+        let mut store = RedisStore::new(&format!("{scheme}://{}/", server.address())).unwrap();
         if own_clock {
             store = store.with_clock(FakeClock::new());
         }
-        let error = acquire(&store, "key", Limit::per_hour(1))
-            .await
-            .unwrap_err();
-        assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
-        assert_eq!(server.cli(&["KEYS", "*"]), "", "without {command}");
+        misconfigured(&store, "key").await;
+        assert_eq!(server.cli(&["KEYS", "*"]), "", "{without}, {scheme}");
         // It is corrected without a restart. The user has no other keys.
-        server.cli(&["ACL", "SETUSER", "default", "+@all", "resetkeys", "~key"]);
+        may(&["+@all", "resetkeys", "~key"]);
         until("it may", PATIENCE, async || {
-            acquire(&store, "key", Limit::per_hour(1)).await.is_ok()
+            acquire(&store, "key", limit).await.is_ok()
         })
         .await;
-        assert_eq!(server.cli(&["DEL", "key"]), "1");
-        server.cli(&["ACL", "SETUSER", "default", "~*"]);
+        may(&["~*", &without]);
+        until("it is asked", PATIENCE, async || {
+            misconfigured(&store, "next").await;
+            server.cli(&["UNLINK", "next"]) == "0"
+        })
+        .await;
+        may(&["+@all"]);
+        assert_eq!(server.cli(&["UNLINK", "key"]), "1");
     }
 }

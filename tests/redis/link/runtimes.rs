@@ -184,3 +184,24 @@ fn a_server_that_was_slow_is_found_again_by_a_runtime_that_only_runs_calls() {
         }
     }
 }
+
+/// And would take one step of connecting a call.
+#[test]
+fn a_server_that_restarted_is_found_again_by_the_next_call_of_such_a_runtime() {
+    let mut server = RedisServer::start();
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let store = runtime.block_on(connected(&server.url()));
+    let ask = || runtime.block_on(ask(&store, "key", LIMITS[0]));
+    for calls in [1, 2, 3] {
+        server.stop();
+        for _ in 0..calls {
+            assert!(!ask().is_answered());
+            thread::sleep(Duration::from_millis(300));
+        }
+        server.restart();
+        // The longest pause between two attempts.
+        thread::sleep(Duration::from_secs(1));
+        let outcome = ask();
+        assert!(outcome.is_answered(), "{outcome:?} after {calls} calls");
+    }
+}

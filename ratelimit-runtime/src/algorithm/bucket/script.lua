@@ -69,7 +69,8 @@ if count == 1 and operation == 'acquire' and cost > 0 and (size == 24 or size ==
   end
   if not state or newest <= now and newest % 1 == 0 and level >= 0 and level < 2 ^ 53 * tick then
     level = level - max * passed
-    level = level > 0 and level or 0
+    -- Where `max` has fallen since the newest write, a level counts no longer than by the old one.
+    level = level > 0 and (lives >= now or lives <= -now) and level or 0
     local weight, free, admitted, value = cost * each, capacity - level, callers, nil
     if callers * weight > free then
       admitted = free > 0 and math.floor(free / weight) or 0
@@ -107,9 +108,9 @@ if count == 1 and operation == 'acquire' and cost > 0 and (size == 24 or size ==
         retry = retry + -retry % tick - begun
         reset = reset > 0 and reset + -reset % tick - begun or 0
       end
-      if admitted == 0 and lives > now and reset > lives + 2000 - now then
-        -- Where `max` has fallen since the newest write, the key ends before its level has drained.
-        reset = math.ceil(lives) + 2000 - now
+      lives = lives > 0 and lives or -lives
+      if admitted == 0 and lives >= now and reset > lives + 1 - now then
+        reset = math.floor(lives) + 1 - now
         retry = math.min(retry, reset)
       end
       return struct.pack('<HBddddd', admitted, 0, free > 0 and math.floor(free / each) or 0, retry, reset,
@@ -121,7 +122,7 @@ end
 -- Everything else is decided by counters.lua, which stands behind this file, with these functions.
 local holds, first, own, opens, more = 'buckets', 3, 1, 3, 0
 local function brought(at, now, max, window, burst, _, numbers, own, open, floor, till)
-  local newest, level, tick = numbers[1], numbers[2] > 0 and numbers[2] < at and 0 or numbers[own], 1
+  local newest, level, tick = numbers[1], numbers[2] >= at and numbers[own] or 0, 1
   if 2 * burst * window >= 2 ^ 53 or level >= 2 ^ 53 then
     local units = math.max(2 * burst * window, level)
     tick = units / math.frexp(units) / 2 ^ 53

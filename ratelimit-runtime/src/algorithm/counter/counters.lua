@@ -52,9 +52,14 @@ end
 local newest, ends, strikes, remembered = numbers[1], unpack(numbers, size - 2, size)
 
 -- The limits at this time, which stands still at the newest write as long as anything counts. Where a
--- `max` has fallen since then, the key ends before the level of a bucket has drained.
-local at, limits = math.max(now, newest), {}
-local latest = first > 2 and numbers[2] > now and math.ceil(numbers[2]) + 2000 or 1 / 0
+-- `max` has fallen since then, the level of a bucket is forgotten before it has drained.
+local at, limits, latest = math.max(now, newest), {}, 1 / 0
+if first > 2 and numbers[2] < 0 then
+  numbers[2] = -numbers[2]
+end
+if first > 2 and numbers[2] >= at then
+  latest = math.floor(numbers[2]) + 1
+end
 for i = 1, count do
   local this, following
   if i > 1 then
@@ -104,8 +109,12 @@ if charges or operation == 'peek' or operation == 'offend' then
     end
     least = math.min(least, left)
   end
-  reset = ends_at(limits[limit_index + 1], at, nil, floor, till) or now
-  reset = math.min(most, math.min(latest, reset) - now)
+  local limit = limits[limit_index + 1]
+  if latest < 1 / 0 and limit.current + limit.previous > 0 then
+    -- What is open does not drain.
+    latest = 1 / 0
+  end
+  reset = math.min(most, math.min(latest, ends_at(limit, at, nil, floor, till) or now) - now)
   if offends and shortest > 0 and not blocked and operation ~= 'peek' then
     ends, blocks = at + (grows and math.min(longest, shortest * 2 ^ math.min(strikes, 60)) or shortest), true
     strikes, remembered = grows and strikes + 1 or strikes, grows and longest or remembered
@@ -206,7 +215,7 @@ if charged or blocks then
   end
   if first > 2 then
     -- A block by another `max` leaves that as it is, too: at most twice the longest time to refill.
-    local counts = charged and 0 or math.min(math.abs(numbers[2]), at + 2 * 366 * 86400e6)
+    local counts = charged and 0 or math.min(numbers[2], at + 2 * 366 * 86400e6)
     lives = counts > at and counts or lives
     numbers[2] = base == 0 and lives or -lives
   end

@@ -194,6 +194,12 @@ pub(super) fn is_forbidden(error: &ServerError) -> bool {
     code(error) == "NOPERM" || text(error).contains("unknown command")
 }
 
+/// `true` if the user's ACL forbids a script a command or a key; which, few servers say.
+pub(super) fn is_forbidden_to_script(error: &ServerError) -> bool {
+    let text = text(error);
+    text.contains("executing the script can't") || text.contains("ACL failure")
+}
+
 /// The error of a server that takes no writes.
 pub(super) fn replica() -> StoreError {
     StoreError::unavailable("Redis is a read-only replica")

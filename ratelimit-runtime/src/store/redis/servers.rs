@@ -44,12 +44,11 @@ impl Servers {
         };
         let epochs = settings.epochs.clone();
         let expire = settings.clock.as_ref().map_or("PEXPIREAT", |_| "PEXPIRE");
-        // A node of a cluster need not have the slot of the key.
-        let expire = (!settings.is_cluster()).then_some(expire);
-        let greeting = match (settings.mode.runs_scripts(), expire) {
+        let greeting = match (settings.mode.runs_scripts(), settings.is_cluster()) {
             (true, _) => Some(greeting(load_all(), expire)),
-            (false, None) => Some(Pipeline::new()),
-            (false, Some(_)) => None,
+            // A node need not have the slot of a key.
+            (false, true) => Some(Pipeline::new()),
+            (false, false) => None,
         };
         let link = LinkSettings {
             server: Arc::new(server.clone()),

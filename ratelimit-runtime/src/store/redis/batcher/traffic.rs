@@ -12,8 +12,10 @@ use super::queue::Queue;
 use super::trial::{SEVERAL, SendTrial};
 use crate::store::redis::link::{Connection, Link};
 
-/// The most calls in flight.
-const MAX_CALLS: usize = 64;
+/// The most full calls in flight to a distant server, unless its round trip takes more: it is busy
+/// with them for longer than that. More would wait there, before the calls of other processes, and
+/// where their callers have given up, for nobody.
+const FULL_CALLS: usize = 8;
 
 /// The state that a batcher and its calls share.
 pub(super) struct Traffic {
@@ -66,10 +68,12 @@ impl State {
         callers.div_ceil(2)
     }
 
-    /// `true` if a call from the queue may be sent. A full call gains nothing by waiting.
+    /// `true` if a call from the queue may be sent. Far from the server, a full call gains nothing
+    /// by waiting.
     pub(super) fn may_send(&self, connection: &Connection) -> bool {
-        let is_full = self.queue.keys() >= MAX_QUESTIONS && self.in_flight < MAX_CALLS;
-        !self.is_sending && (self.in_flight < connection.depth() || is_full)
+        let is_full = self.queue.keys() >= MAX_QUESTIONS && !connection.is_near();
+        let most = connection.depth().max(if is_full { FULL_CALLS } else { 0 });
+        !self.is_sending && self.in_flight < most
     }
 }
 

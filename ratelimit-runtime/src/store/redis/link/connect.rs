@@ -8,7 +8,7 @@ use redis::{Cmd, ErrorKind, Pipeline, Value, cmd};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::connection::Connection;
-use super::probe::{Probed, probe};
+use super::probe::{Probed, may_expire, probe};
 use super::stream::{ByteStream, PLAIN, open, within};
 use crate::error::StoreError;
 use crate::store::redis::errors;
@@ -44,15 +44,7 @@ pub(super) async fn connect(
     {
         let time = SILENCE + SLOW_START * connection.round_trip();
         let greeted = within(time, connection.ask(scripts)).await;
-        let replies = greeted.map_err(unreachable)??;
-        // A script that may not set an expiry would leave its charge for ever. An error that names
-        // no command is about the key.
-        if let Some(Value::ServerError(error)) = replies.last()
-            && errors::is_forbidden(error)
-            && error.details().is_some_and(|text| text.contains("command"))
-        {
-            return Err(errors::from_server(error));
-        }
+        may_expire(&greeted.map_err(unreachable)??)?;
     }
     Ok((connection, probed))
 }

@@ -76,6 +76,8 @@ pub(crate) struct Connection {
     numbers: AtomicU32,
     /// `true` if a call was sent since the last PING.
     pub(super) used: AtomicBool,
+    /// `true` if the next PING asks whether scripts may set expiries.
+    pub(super) asks_for_rights: AtomicBool,
     /// Wakes the link's task, to ask the server for its state.
     doubted: Notify,
     /// Further connections to the server, each for one caller at a time.
@@ -123,6 +125,7 @@ impl Connection {
             round_trip: AtomicU32::new(u32::MAX),
             numbers: AtomicU32::new(0),
             used: AtomicBool::new(false),
+            asks_for_rights: AtomicBool::new(false),
             doubted: Notify::new(),
             others: Default::default(),
             turns: KeyTurns::default(),
@@ -270,11 +273,14 @@ impl Connection {
     }
 
     /// Handles an error in reply to a call. A connection to a replica ends. A server that is busy
-    /// or loading, or no longer knows the login, is sent a PING: the same reply makes it slow, or
-    /// begins another connection, which logs in anew.
+    /// or loading, or no longer knows the login or a right, is sent a PING: the same reply makes it
+    /// slow, or begins another connection, which logs in anew.
     pub(crate) fn note(&self, error: &ServerError) {
         if errors::is_replica(error) {
             self.end(errors::replica());
+        } else if errors::is_forbidden_to_script(error) {
+            self.asks_for_rights.store(true, Relaxed);
+            self.doubted.notify_one();
         } else if errors::is_no_service(error) || errors::is_logged_out(error) {
             self.doubted.notify_one();
         }

@@ -6,7 +6,7 @@
 //! | connecting | waits | the attempt succeeds: up; it fails, or has taken the limiter's timeout: down |
 //! | up | is sent | a PING is not answered in time, or by BUSY, LOADING, …: slow; the connection ends: connecting (down, if it was short, after other failures) |
 //! | slow | fails at once; PINGs go on, one at a time | a PING is answered in time: up; the connection ends: down |
-//! | down | fails at once; attempts to connect go on | one succeeds: up |
+//! | down | fails at once; attempts go on | one succeeds: up; the runtime rested: connecting |
 //!
 //! A connection without a reply for [`SILENCE`] while a PING is unanswered is ended.
 
@@ -23,6 +23,8 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(25);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// A connection that lasts this long was good: after its end the next attempt begins at once.
 const STABLE: Duration = Duration::from_millis(100);
+/// The time without a turn of the link's task after which its runtime ran only during calls.
+const RESTED: Duration = Duration::from_millis(100);
 /// The shortest timeout by which a server is measured.
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(10);
 
@@ -114,11 +116,15 @@ impl LinkHealth {
     }
 
     /// Records a time for which the runtime was not driven: no delay of the server's.
-    pub(super) fn rested(&mut self, time: Duration) {
+    pub(super) fn rested(&mut self, time: Duration, now: Instant) {
         if let Some(ping) = &mut self.ping {
             ping.late += time;
         } else if !self.is_connected() {
             self.since += time;
+            // Only a caller that waits for the attempt drives it.
+            if time >= RESTED && self.connect_at.is_none_or(|at| at <= now) {
+                (self.state, self.since) = (LinkState::Connecting, now);
+            }
         }
     }
 

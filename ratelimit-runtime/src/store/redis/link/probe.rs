@@ -5,6 +5,8 @@
 //! for its role. If the user may not ask for it, a script answers that declares writes and does
 //! nothing.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use redis::{Cmd, Pipeline, Value};
 
 use super::connection::Connection;
@@ -17,14 +19,28 @@ const MAY_WRITE: &str = "#!lua\nreturn 1";
 /// A key that is never stored.
 const NO_KEY: &str = "rl1:";
 
-/// The commands that a server must answer before calls with scripts use a new connection. `expire`
-/// is the command by which scripts set expiries. A server that pauses writes does not reply to all.
-pub(crate) fn greeting(mut scripts: Pipeline, expire: Option<&str>) -> Pipeline {
+/// The commands that a server must answer before calls with scripts use a new connection. The
+/// last, `expire`, is that by which scripts set expiries. A server that pauses
+/// writes does not reply to all.
+pub(crate) fn greeting(mut scripts: Pipeline, expire: &str) -> Pipeline {
     scripts.add_command(may_write());
-    if let Some(expire) = expire {
-        scripts.cmd(expire).arg(NO_KEY).arg(1);
-    }
+    scripts.cmd(expire).arg(NO_KEY).arg(1);
     scripts
+}
+
+/// An error if the reply to the last command is that the user may not send it. A script that may
+/// not set an expiry would leave its charge for ever. An error that names no
+/// command is about the key.
+pub(super) fn may_expire(replies: &[Value]) -> Result<(), StoreError> {
+    match replies.last() {
+        Some(Value::ServerError(error))
+            if errors::is_forbidden(error)
+                && error.details().is_some_and(|text| text.contains("command")) =>
+        {
+            Err(errors::from_server(error))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The state of a server.
@@ -55,7 +71,15 @@ pub(super) async fn probe(
         // Transactions have connections of their own, of which a PING here tells nothing.
         questions.cmd("UNLINK").arg(NO_KEY);
     }
+    let expire = greeting.and_then(|greeting| greeting.cmd_iter().last());
+    let expire = expire.filter(|_| connection.asks_for_rights.swap(false, Relaxed));
+    if let Some(expire) = expire {
+        questions.add_command(expire.clone());
+    }
     let replies = connection.ask(&questions).await?;
+    if expire.is_some() {
+        may_expire(&replies)?;
+    }
     let [pong, role, ..] = replies.as_slice() else {
         return Err(errors::unexpected_reply());
     };

@@ -128,8 +128,9 @@ impl Upkeep {
             Some(news) = self.tasks.join_next() => Some(news),
             () = sleep => None,
         };
-        if let Some(time) = wake.and_then(|wake| Instant::now().checked_duration_since(wake)) {
-            self.health.rested(time);
+        let now = Instant::now();
+        if let Some(time) = wake.and_then(|wake| now.checked_duration_since(wake)) {
+            self.health.rested(time, now);
         }
         if let Some(news) = news {
             self.hear(news);

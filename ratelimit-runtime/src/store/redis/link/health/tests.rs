@@ -90,6 +90,7 @@ fn calls_wait_for_the_first_attempt_to_connect_alone() {
     clock.passes(1, &[], LinkState::Down);
     for longest in [25, 50, 100, 200, 400, 800, 1_000, 1_000] {
         clock.health.ended(clock.now);
+        clock.health.rested(RESTED, clock.now);
         let pause = clock.pause();
         assert!(
             (ms(longest / 2)..=ms(longest)).contains(&pause),
@@ -97,6 +98,10 @@ fn calls_wait_for_the_first_attempt_to_connect_alone() {
         );
         assert_eq!(clock.health.state(), LinkState::Down);
     }
+    // Nothing drives an attempt while the runtime rests.
+    clock.health.rested(RESTED, clock.now);
+    clock.passes(99, &[], LinkState::Connecting);
+    clock.passes(1, &[], LinkState::Down);
     clock.health.connected(clock.now);
     clock.passes(10, &[], LinkState::Up);
     // A connection that ends at once is made again with the next pause, and not waited for.
@@ -113,7 +118,7 @@ fn a_reply_that_a_resting_runtime_has_not_read_is_not_late() {
     clock.health.answered(clock.now);
     clock.passes(50, &[Action::Ping], LinkState::Slow);
     clock.now += ms(10_000);
-    clock.health.rested(ms(10_000));
+    clock.health.rested(ms(10_000), clock.now);
     clock.health.answered(clock.now);
     clock.passes(0, &[], LinkState::Up);
 }

@@ -542,9 +542,14 @@ end
 local newest, ends, strikes, remembered = numbers[1], unpack(numbers, size - 2, size)
 
 -- The limits at this time, which stands still at the newest write as long as anything counts. Where a
--- `max` has fallen since then, the key ends before the level of a bucket has drained.
-local at, limits = math.max(now, newest), {}
-local latest = first > 2 and numbers[2] > now and math.ceil(numbers[2]) + 2000 or 1 / 0
+-- `max` has fallen since then, the level of a bucket is forgotten before it has drained.
+local at, limits, latest = math.max(now, newest), {}, 1 / 0
+if first > 2 and numbers[2] < 0 then
+  numbers[2] = -numbers[2]
+end
+if first > 2 and numbers[2] >= at then
+  latest = math.floor(numbers[2]) + 1
+end
 for i = 1, count do
   local this, following
   if i > 1 then
@@ -594,8 +599,12 @@ if charges or operation == 'peek' or operation == 'offend' then
     end
     least = math.min(least, left)
   end
-  reset = ends_at(limits[limit_index + 1], at, nil, floor, till) or now
-  reset = math.min(most, math.min(latest, reset) - now)
+  local limit = limits[limit_index + 1]
+  if latest < 1 / 0 and limit.current + limit.previous > 0 then
+    -- What is open does not drain.
+    latest = 1 / 0
+  end
+  reset = math.min(most, math.min(latest, ends_at(limit, at, nil, floor, till) or now) - now)
   if offends and shortest > 0 and not blocked and operation ~= 'peek' then
     ends, blocks = at + (grows and math.min(longest, shortest * 2 ^ math.min(strikes, 60)) or shortest), true
     strikes, remembered = grows and strikes + 1 or strikes, grows and longest or remembered
@@ -696,7 +705,7 @@ if charged or blocks then
   end
   if first > 2 then
     -- A block by another `max` leaves that as it is, too: at most twice the longest time to refill.
-    local counts = charged and 0 or math.min(math.abs(numbers[2]), at + 2 * 366 * 86400e6)
+    local counts = charged and 0 or math.min(numbers[2], at + 2 * 366 * 86400e6)
     lives = counts > at and counts or lives
     numbers[2] = base == 0 and lives or -lives
   end
@@ -903,9 +912,14 @@ end
 local newest, ends, strikes, remembered = numbers[1], unpack(numbers, size - 2, size)
 
 -- The limits at this time, which stands still at the newest write as long as anything counts. Where a
--- `max` has fallen since then, the key ends before the level of a bucket has drained.
-local at, limits = math.max(now, newest), {}
-local latest = first > 2 and numbers[2] > now and math.ceil(numbers[2]) + 2000 or 1 / 0
+-- `max` has fallen since then, the level of a bucket is forgotten before it has drained.
+local at, limits, latest = math.max(now, newest), {}, 1 / 0
+if first > 2 and numbers[2] < 0 then
+  numbers[2] = -numbers[2]
+end
+if first > 2 and numbers[2] >= at then
+  latest = math.floor(numbers[2]) + 1
+end
 for i = 1, count do
   local this, following
   if i > 1 then
@@ -955,8 +969,12 @@ if charges or operation == 'peek' or operation == 'offend' then
     end
     least = math.min(least, left)
   end
-  reset = ends_at(limits[limit_index + 1], at, nil, floor, till) or now
-  reset = math.min(most, math.min(latest, reset) - now)
+  local limit = limits[limit_index + 1]
+  if latest < 1 / 0 and limit.current + limit.previous > 0 then
+    -- What is open does not drain.
+    latest = 1 / 0
+  end
+  reset = math.min(most, math.min(latest, ends_at(limit, at, nil, floor, till) or now) - now)
   if offends and shortest > 0 and not blocked and operation ~= 'peek' then
     ends, blocks = at + (grows and math.min(longest, shortest * 2 ^ math.min(strikes, 60)) or shortest), true
     strikes, remembered = grows and strikes + 1 or strikes, grows and longest or remembered
@@ -1057,7 +1075,7 @@ if charged or blocks then
   end
   if first > 2 then
     -- A block by another `max` leaves that as it is, too: at most twice the longest time to refill.
-    local counts = charged and 0 or math.min(math.abs(numbers[2]), at + 2 * 366 * 86400e6)
+    local counts = charged and 0 or math.min(numbers[2], at + 2 * 366 * 86400e6)
     lives = counts > at and counts or lives
     numbers[2] = base == 0 and lives or -lives
   end
@@ -1161,7 +1179,8 @@ if count == 1 and operation == 'acquire' and cost > 0 and (size == 24 or size ==
   end
   if not state or newest <= now and newest % 1 == 0 and level >= 0 and level < 2 ^ 53 * tick then
     level = level - max * passed
-    level = level > 0 and level or 0
+    -- Where `max` has fallen since the newest write, a level counts no longer than by the old one.
+    level = level > 0 and (lives >= now or lives <= -now) and level or 0
     local weight, free, admitted, value = cost * each, capacity - level, callers, nil
     if callers * weight > free then
       admitted = free > 0 and math.floor(free / weight) or 0
@@ -1199,9 +1218,9 @@ if count == 1 and operation == 'acquire' and cost > 0 and (size == 24 or size ==
         retry = retry + -retry % tick - begun
         reset = reset > 0 and reset + -reset % tick - begun or 0
       end
-      if admitted == 0 and lives > now and reset > lives + 2000 - now then
-        -- Where `max` has fallen since the newest write, the key ends before its level has drained.
-        reset = math.ceil(lives) + 2000 - now
+      lives = lives > 0 and lives or -lives
+      if admitted == 0 and lives >= now and reset > lives + 1 - now then
+        reset = math.floor(lives) + 1 - now
         retry = math.min(retry, reset)
       end
       return struct.pack('<HBddddd', admitted, 0, free > 0 and math.floor(free / each) or 0, retry, reset,
@@ -1213,7 +1232,7 @@ end
 -- Everything else is decided by counters.lua, which stands behind this file, with these functions.
 local holds, first, own, opens, more = 'buckets', 3, 1, 3, 0
 local function brought(at, now, max, window, burst, _, numbers, own, open, floor, till)
-  local newest, level, tick = numbers[1], numbers[2] > 0 and numbers[2] < at and 0 or numbers[own], 1
+  local newest, level, tick = numbers[1], numbers[2] >= at and numbers[own] or 0, 1
   if 2 * burst * window >= 2 ^ 53 or level >= 2 ^ 53 then
     local units = math.max(2 * burst * window, level)
     tick = units / math.frexp(units) / 2 ^ 53
@@ -1400,9 +1419,14 @@ end
 local newest, ends, strikes, remembered = numbers[1], unpack(numbers, size - 2, size)
 
 -- The limits at this time, which stands still at the newest write as long as anything counts. Where a
--- `max` has fallen since then, the key ends before the level of a bucket has drained.
-local at, limits = math.max(now, newest), {}
-local latest = first > 2 and numbers[2] > now and math.ceil(numbers[2]) + 2000 or 1 / 0
+-- `max` has fallen since then, the level of a bucket is forgotten before it has drained.
+local at, limits, latest = math.max(now, newest), {}, 1 / 0
+if first > 2 and numbers[2] < 0 then
+  numbers[2] = -numbers[2]
+end
+if first > 2 and numbers[2] >= at then
+  latest = math.floor(numbers[2]) + 1
+end
 for i = 1, count do
   local this, following
   if i > 1 then
@@ -1452,8 +1476,12 @@ if charges or operation == 'peek' or operation == 'offend' then
     end
     least = math.min(least, left)
   end
-  reset = ends_at(limits[limit_index + 1], at, nil, floor, till) or now
-  reset = math.min(most, math.min(latest, reset) - now)
+  local limit = limits[limit_index + 1]
+  if latest < 1 / 0 and limit.current + limit.previous > 0 then
+    -- What is open does not drain.
+    latest = 1 / 0
+  end
+  reset = math.min(most, math.min(latest, ends_at(limit, at, nil, floor, till) or now) - now)
   if offends and shortest > 0 and not blocked and operation ~= 'peek' then
     ends, blocks = at + (grows and math.min(longest, shortest * 2 ^ math.min(strikes, 60)) or shortest), true
     strikes, remembered = grows and strikes + 1 or strikes, grows and longest or remembered
@@ -1554,7 +1582,7 @@ if charged or blocks then
   end
   if first > 2 then
     -- A block by another `max` leaves that as it is, too: at most twice the longest time to refill.
-    local counts = charged and 0 or math.min(math.abs(numbers[2]), at + 2 * 366 * 86400e6)
+    local counts = charged and 0 or math.min(numbers[2], at + 2 * 366 * 86400e6)
     lives = counts > at and counts or lives
     numbers[2] = base == 0 and lives or -lives
   end
