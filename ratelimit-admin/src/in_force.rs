@@ -348,7 +348,7 @@ impl std::fmt::Display for RuleInForce {
         }
         parts.extend(burst.map(|burst| format!("burst {burst}")));
         parts.extend(block.as_ref().map(|block| format!("block {block}")));
-        parts.extend(concurrent.map(|most| format!("{most} in flight")));
+        parts.extend(concurrent.map(|most| format!("at most {most} in flight")));
         parts.push(match key.as_deref() {
             None => "key not known".to_owned(),
             Some("") => "no key".to_owned(),

@@ -981,6 +981,20 @@ fn the_other_fields_with_addresses_are_said_and_can_be_taken() {
         let arguments = ["--key-field", field, "--trusted-proxies", "10.0.0.0/8"];
         Said::of(&arguments, log(&line)).finds_three(field);
     }
+    // A log of audits has lines of each stage.
+    let kubernetes = r#"{"auditID":"{s}","stage":"{}","sourceIPs":["192.0.2.1"],"#.to_owned()
+        + r#""requestReceivedTimestamp":"2026-10-10T11:55:00Z"}"#;
+    let vault = r#"{"time":"2026-10-10T11:55:00Z","type":"{}","request":{"id":"{s}","#.to_owned()
+        + r#""remote_address":"192.0.2.1"}}"#;
+    for (line, said) in [
+        (kubernetes, "one `auditID`: leave the lines of one `stage`"),
+        (vault, "one `request.id`: leave the lines of one `type`"),
+    ] {
+        let one = log_of(&line, ["last"; 5]);
+        assert!(!Said::of(&[], &one).all.contains(said));
+        let both = Said::of(&[], log_of(&line, ["first"; 5]) + "\n" + &one);
+        assert!(both.all.contains(said), "{}", both.all);
+    }
     // A host that some clients send as a list is not what proxies have added.
     let host = access("192.0.2.1 - -") + r#" "{}""#;
     let hosts = [

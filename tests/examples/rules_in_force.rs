@@ -174,7 +174,7 @@ fn an_operator_types_no_limits_in() {
             "    3/1m, block 10m, key <to>; written today by ",
             "    10/1h, key <tenant>, policy report; written",
             "    (said by each call)/1h, key <user>; written",
-            "    2 in flight, key <user>; written",
+            "    at most 2 in flight, key <user>; written",
             "    5/1h, no key; written",
         ],
     );

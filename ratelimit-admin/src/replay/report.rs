@@ -125,6 +125,13 @@ fn notes(args: &Args, read: &Read<'_>, out: &mut impl Write) -> io::Result<()> {
                  says which are proxies"
             )?;
         }
+        if let Some((id, stage)) = taken.stages {
+            writeln!(
+                out,
+                "each line counts, also of requests with several of one `{id}`: leave the lines of \
+                 one `{stage}`"
+            )?;
+        }
         if let Some((time, others)) = &taken.times {
             writeln!(
                 out,

@@ -1,6 +1,7 @@
 //! [`Fields`]: which fields of a log hold the time, the key and the rest.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::net::IpAddr;
 
 use indexmap::{IndexMap, IndexSet};
@@ -145,6 +146,9 @@ const STATUSES: &[&str] = &[
     "http.response.status_code",
 ];
 
+/// In audit logs, the id of a request and the field by which its several lines differ.
+const STAGES: &[(&str, &str)] = &[("auditID", "stage"), ("request.id", "type")];
+
 /// The names of the fields that a log is read by.
 pub(super) struct Fields<'a> {
     pub(super) time: String,
@@ -163,6 +167,8 @@ pub(super) struct Fields<'a> {
     pub(super) others: Vec<String>,
     /// The fields that hold other times.
     pub(super) other_times: Vec<String>,
+    /// Of [`STAGES`], those by which a request has several lines.
+    pub(super) stages: Option<(&'static str, &'static str)>,
     /// The fields to suggest if none of a known name holds the time, or the key.
     instead: String,
     input: &'a Input,
@@ -340,6 +346,7 @@ impl<'a> Fields<'a> {
             forwarded: None,
             others: Vec::new(),
             other_times: Vec::new(),
+            stages: stages(records),
             instead,
             input,
         };
@@ -542,6 +549,18 @@ impl<'a> Fields<'a> {
     fn name_of_key(&self) -> &str {
         self.input.key_field.as_deref().unwrap_or(&self.key)
     }
+}
+
+/// The fields by which requests of these records have several lines.
+fn stages(records: &[&Record<'_>]) -> Option<(&'static str, &'static str)> {
+    STAGES.iter().copied().find(|(id, stage)| {
+        let of = |record: &&Record<'_>, name| value(record, name).ok()?.map(Cow::into_owned);
+        let mut first = HashMap::new();
+        records.iter().any(|record| {
+            let known = of(record, id).zip(of(record, stage));
+            known.is_some_and(|(id, stage)| *first.entry(id).or_insert(stage.clone()) != stage)
+        })
+    })
 }
 
 /// The name as these records spell it.

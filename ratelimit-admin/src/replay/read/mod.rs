@@ -70,6 +70,8 @@ pub(crate) struct Taken {
     pub(crate) others: IndexSet<String>,
     /// The field of the time, and the fields with other times, if there are any.
     pub(crate) times: Option<(String, String)>,
+    /// The id and the stage of requests that have a line for each stage.
+    pub(crate) stages: Option<(&'static str, &'static str)>,
     /// The first keys that differ, and whether each is an address.
     pub(crate) samples: Vec<(String, bool)>,
     /// `true` if there were lists of addresses.
@@ -284,6 +286,7 @@ impl<'a> Read<'a> {
             forwarded,
             others: IndexSet::new(),
             times: None,
+            stages: None,
             samples: Vec::new(),
             lists: false,
             unnamed: 0,
@@ -296,6 +299,7 @@ impl<'a> Read<'a> {
             let others = others.collect::<Vec<_>>().join(", ");
             taken.times = Some((escaped(&fields.time), others));
         }
+        taken.stages = taken.stages.or(fields.stages);
         taken
             .others
             .extend(fields.others.iter().map(|name| escaped(name)));
