@@ -13,11 +13,14 @@ use axum::http::header::{
     ACCEPT, ACCESS_CONTROL_REQUEST_METHOD, AUTHORIZATION, HeaderValue, ORIGIN, SERVER,
 };
 use axum::http::{Method, Response, StatusCode};
+use axum::response::IntoResponse as _;
 use axum::routing::get;
 use poem::EndpointExt as _;
 use ratelimit_runtime::layer::{Grpc, Limited};
 use ratelimit_runtime::{Key, Limit, RateLimitLayer, RateLimiter, Rule, by_client_ip};
+use tonic::Status;
 use tonic::body::Body as TonicBody;
+use tonic::service::InterceptorLayer;
 use tonic::transport::Server;
 use tower::buffer::BufferLayer;
 use tower::limit::{ConcurrencyLimitLayer, GlobalConcurrencyLimitLayer};
@@ -52,9 +55,12 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// A layer that admits one request, of any body: layers around it may change that.
 macro_rules! limits {
     () => {
+        limits!(Key::global())
+    };
+    ($key:expr) => {
         RateLimitLayer::new()
             .limiter(RateLimiter::memory())
-            .rule(&ONE, |_: &Request<_>| Key::global())
+            .rule(&ONE, |_: &Request<_>| $key)
     };
 }
 
@@ -83,6 +89,19 @@ macro_rules! beside {
             for app in [around, inside] {
                 assert_eq!(refused(app).await, [false, true]);
             }
+
+            // Answers of the framework itself, in place of a key.
+            let request = || Request::new(Body::empty());
+            let limits = limits!(Err::<Key, _>(StatusCode::GONE.into_response()));
+            let order = ServiceBuilder::new().layer(limits);
+            let order = order.layer(MapResponseBodyLayer::new(Body::new)).layer($layer);
+            let gone = app().layer(order).oneshot(request()).await.unwrap();
+            assert_eq!(gone.status(), StatusCode::GONE);
+            let limits = limits!(Err::<Key, _>(Status::not_found("gone"))).grpc();
+            let order = ServiceBuilder::new().layer(limits).layer($layer);
+            let gone = order.service(app()).oneshot(request()).await.unwrap();
+            assert_eq!(gone.headers()["grpc-status"], "5");
+            assert_eq!(gone.headers()["cache-control"], "no-store");
         }
     )*};
 }
@@ -98,6 +117,7 @@ beside! {
     cors: CorsLayer::permissive();
     decompression: DecompressionLayer::new();
     in_flight_requests: InFlightRequestsLayer::pair().0;
+    interceptor: InterceptorLayer::new(Ok::<tonic::Request<()>, Status>);
     map_request_body: MapRequestBodyLayer::new(Body::new);
     map_response_body: MapResponseBodyLayer::new(Body::new);
     normalize_path: NormalizePathLayer::trim_trailing_slash();

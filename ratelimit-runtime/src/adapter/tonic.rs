@@ -7,6 +7,7 @@ use tonic_types::{ErrorDetails, StatusExt as _};
 
 use super::client_ip::{client_ip, lines, peer};
 use super::header_key::{HeaderKey, NamedHeader};
+use super::layer::header_update::keep_out_of_caches;
 use super::layer::{Grpc, NoKey};
 use super::tower::Protocol;
 use crate::decision::Measure;
@@ -145,8 +146,10 @@ impl Protocol for Grpc {
     }
 }
 
-impl<B: Default> From<Status> for NoKey<Response<B>> {
+impl<B> From<Status> for NoKey<Response<B>> {
     fn from(status: Status) -> Self {
-        Self::Answer(status.into_http())
+        let mut response = status.into_http();
+        keep_out_of_caches(response.headers_mut());
+        Self::Text(response)
     }
 }

@@ -65,7 +65,8 @@ where
             request.extensions_mut().insert(proxies.clone());
         }
         let copy = self.layer.copy(|copy| fill(copy, &request));
-        let checks = match self.layer.checks(&request, copy.as_ref(), NoKey::answer) {
+        let without_key = |no_key: NoKey<_>| no_key.answer(super::response);
+        let checks = match self.layer.checks(&request, copy.as_ref(), without_key) {
             Ok(checks) => checks,
             Err(mut answer) => {
                 keep_out_of_caches(answer.headers_mut());

@@ -8,8 +8,8 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use http::Request;
 use http::request::Parts;
+use http::{Request, Response};
 use smallvec::SmallVec;
 
 use self::header_update::HeaderUpdate;
@@ -345,6 +345,8 @@ impl<R, P> RateLimitLayer<R, P> {
 #[derive(Debug)]
 pub enum NoKey<A> {
     Answer(A),
+    /// A response that fits any body of the service, whose type layers further in choose.
+    Text(Response<String>),
     Rejected(KeyRejection),
     Refused(RateLimitError),
 }
@@ -362,14 +364,15 @@ impl<A> From<RateLimitError> for NoKey<A> {
 }
 
 #[cfg(any(feature = "actix-web", feature = "poem"))]
-impl<A: From<KeyRejection> + From<RateLimitError>> NoKey<A> {
-    /// The response.
-    pub(super) fn answer(self) -> A {
-        match self {
-            Self::Answer(response) => response,
-            Self::Rejected(rejection) => rejection.into(),
-            Self::Refused(error) => error.into(),
-        }
+impl<A> NoKey<A> {
+    /// The response; `theirs` makes that of the framework.
+    pub(super) fn answer(self, theirs: impl FnOnce(Response<String>) -> A) -> A {
+        theirs(match self {
+            Self::Answer(response) => return response,
+            Self::Text(response) => response,
+            Self::Rejected(rejection) => rejection.to_http_response(),
+            Self::Refused(error) => error.to_http_response(),
+        })
     }
 }
 

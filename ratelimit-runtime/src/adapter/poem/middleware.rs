@@ -46,7 +46,8 @@ impl<E: Endpoint, R: RequestRules<Request, Response> + Send + Sync> Endpoint
             *copy.headers_mut() = request.headers().clone();
             *copy.extensions_mut() = request.extensions().clone();
         });
-        let checks = match self.layer.checks(&request, copy.as_ref(), NoKey::answer) {
+        let without_key = |no_key: NoKey<_>| no_key.answer(super::response);
+        let checks = match self.layer.checks(&request, copy.as_ref(), without_key) {
             Ok(checks) => checks,
             Err(mut answer) => {
                 keep_out_of_caches(answer.headers_mut());

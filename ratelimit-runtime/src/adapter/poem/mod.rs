@@ -23,11 +23,7 @@ macro_rules! responses {
             }
 
             fn as_response(&self) -> Response {
-                let (parts, body) = self.to_http_response().into_parts();
-                let mut response = Response::builder().status(parts.status).body(body);
-                *response.headers_mut() = parts.headers;
-                *response.extensions_mut() = parts.extensions;
-                response
+                response(self.to_http_response())
             }
         }
 
@@ -46,6 +42,15 @@ impl FromRateLimitError for Response {
     fn from_rate_limit_error(error: RateLimitError) -> Self {
         error.as_response()
     }
+}
+
+/// poem has a type of its own for responses.
+fn response(ours: http::Response<String>) -> Response {
+    let (parts, body) = ours.into_parts();
+    let mut response = Response::builder().status(parts.status).body(body);
+    *response.headers_mut() = parts.headers;
+    *response.extensions_mut() = parts.extensions;
+    response
 }
 
 impl<'a> FromRequest<'a> for ClientIp {
