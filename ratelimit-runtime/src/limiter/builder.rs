@@ -124,7 +124,8 @@ impl RateLimiterBuilder {
     }
 
     /// Sets the responses to refusals over HTTP, where this is the limiter
-    /// [in force](crate::RateLimiter::current) while the response is made.
+    /// [in force](crate::RateLimiter::current) while the response is made; a limiter that only
+    /// `limiter = …` names is not.
     #[cfg(feature = "http")]
     pub fn responses(mut self, responses: crate::Responses) -> Self {
         self.engine.responses = std::sync::Arc::new(responses);

@@ -180,7 +180,8 @@ impl<P> RateLimitLayer<Unlimited, P> {
     /// Limits requests by this rule. `key` makes the key from a request of the framework: a
     /// [`Key`], or a `Result` with the answer in place of one, because requests without a key must
     /// not share one. The error is a [`KeyRejection`](crate::KeyRejection), a [`RateLimitError`], or a
-    /// response of the framework.
+    /// response of the framework. Around a layer that changes the body, a response of axum needs
+    /// `MapResponseBodyLayer::new(Body::new)` of tower-http in between; a `Status` does not.
     ///
     /// [`Limited`](crate::layer::Limited) names the type, for functions that return the layer.
     pub fn rule<Q, A, K: RequestKey<A>>(
