@@ -150,6 +150,6 @@ impl<B> From<Status> for NoKey<Response<B>> {
     fn from(status: Status) -> Self {
         let mut response = status.into_http();
         keep_out_of_caches(response.headers_mut());
-        Self::Text(response)
+        Self::Text(Box::new(response))
     }
 }

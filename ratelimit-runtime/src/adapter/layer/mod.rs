@@ -347,7 +347,7 @@ impl<R, P> RateLimitLayer<R, P> {
 pub enum NoKey<A> {
     Answer(A),
     /// A response that fits any body of the service, whose type layers further in choose.
-    Text(Response<String>),
+    Text(Box<Response<String>>),
     Rejected(KeyRejection),
     Refused(RateLimitError),
 }
@@ -370,7 +370,7 @@ impl<A> NoKey<A> {
     pub(super) fn answer(self, theirs: impl FnOnce(Response<String>) -> A) -> A {
         theirs(match self {
             Self::Answer(response) => return response,
-            Self::Text(response) => response,
+            Self::Text(response) => *response,
             Self::Rejected(rejection) => rejection.to_http_response(),
             Self::Refused(error) => error.to_http_response(),
         })

@@ -102,7 +102,7 @@ fn without_key<B, P: Protocol>(no_key: NoKey<Response<B>>) -> Response<LimitedBo
             keep_out_of_caches(response.headers_mut());
             response.map(LimitedBody::served)
         }
-        NoKey::Text(response) => response.map(LimitedBody::refused),
+        NoKey::Text(response) => (*response).map(LimitedBody::refused),
         NoKey::Rejected(rejection) => P::rejection(rejection).map(LimitedBody::refused),
         NoKey::Refused(error) => P::refusal(error).map(LimitedBody::refused),
     }
