@@ -88,10 +88,12 @@ if [ "$all" = true ]; then
 fi
 step "the tests run on $("$redis" --version)"
 
-# Most of what the tests do is to wait, for servers above all: on few processors more of them can do so at a time.
-if [ "$(getconf _NPROCESSORS_ONLN)" -lt 4 ]; then
-    export RUST_TEST_THREADS=${RUST_TEST_THREADS:-4}
-fi
+# Most of what the tests do is to wait, for servers above all: on few processors more of them can do so at a time, but fewer
+# of those that put the machine under load.
+chosen=${RUST_TEST_THREADS-}
+processors=$(getconf _NPROCESSORS_ONLN)
+threads() { export RUST_TEST_THREADS=${chosen:-$(($1 > processors ? $1 : processors))}; }
+threads 8
 logs=$(mktemp -d)
 log=$logs/last
 trap 'rm -rf -- "$logs"' EXIT
@@ -148,6 +150,7 @@ cat "$logs/compiled"
 tally "$logs/compiled" "$status"
 
 if [ "$all" = true ]; then
+    threads 4
     run 'the leaky bucket beside redis-cell' --test redis -- --ignored redis_cell
     # A sixth of the cases: all of them take a quarter of an hour.
     RATELIMIT_CASES=Restarted run 'units that processes take ahead, of which one is killed' --test prefetch -- --ignored in_any_case
