@@ -197,8 +197,8 @@ pub enum StoreErrorKind {
     /// is admitted unchecked: a client that can flood the store must not be able to switch limits
     /// off.
     TimedOut,
-    /// The store has no memory or disk left. No call is admitted unchecked: a client that can fill
-    /// the store could switch limits off.
+    /// The store refuses writes: it has no memory or disk left, or too few replicas. No call is
+    /// admitted unchecked: a client that can fill the store could switch limits off.
     Full,
     /// A setting is wrong; waiting does not help.
     Misconfigured,

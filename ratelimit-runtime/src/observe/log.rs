@@ -83,7 +83,7 @@ pub(super) fn degraded(rule: &str, source: Source, error: &StoreError) {
     );
 }
 
-/// Logs that a store has no memory or disk left: once per episode of an error.
+/// Logs that a store refuses writes: once per episode of an error.
 #[cold]
 pub(super) fn full(error: &StoreError) {
     static EPISODES: Episodes = Episodes::new();
@@ -91,8 +91,8 @@ pub(super) fn full(error: &StoreError) {
         survive(|| {
             tracing::warn!(
                 name: "full", target: CONNECTION, %error,
-                "full: the store has no memory or disk left; calls are limited by each process, or \
-                 refused where `on_unavailable` is `deny`"
+                "full: the store refuses writes; calls are limited by each process, or refused \
+                 where `on_unavailable` is `deny`"
             );
         });
     }

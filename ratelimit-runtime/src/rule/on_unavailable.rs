@@ -24,9 +24,9 @@ pub enum OnUnavailable {
     #[default]
     Local,
     /// Admits calls unchecked while the store is slow or down, or answers that it cannot serve
-    /// (`CLUSTERDOWN`, `NOREPLICAS`, …); the decision is degraded. While the store is up and
-    /// answers late, or has no memory or disk left, `Allow` means [`Local`](Self::Local): otherwise
-    /// a client that floods it could switch the limit off.
+    /// (`CLUSTERDOWN`, `LOADING`, …); the decision is degraded. While the store is up and answers
+    /// late, or refuses writes, `Allow` means [`Local`](Self::Local): otherwise a client that
+    /// floods it could switch the limit off.
     Allow,
     /// Refuses with [`RateLimitError::Unavailable`](crate::RateLimitError::Unavailable).
     Deny,

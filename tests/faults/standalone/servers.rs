@@ -198,7 +198,8 @@ pub(super) fn rows() -> Vec<Fault<One>> {
         )
         .begins(|one| one.config("min-replicas-to-write", "1"))
         .ends(1_000, |one| one.config("min-replicas-to-write", "0"))
-        .within(500),
+        .within(500)
+        .then(nothing_goes_unchecked),
         fault(
             "standalone::out_of_memory",
             "out of memory (OOM, `noeviction`) for 1 s",

@@ -65,7 +65,7 @@ const CODES: &[(&str, StoreErrorKind, &str)] = &[
     ("CLUSTERDOWN", Unavailable, "the Redis cluster is down"),
     (
         "NOREPLICAS",
-        Unavailable,
+        Full,
         "Redis refuses writes because too few replicas are connected",
     ),
     (
