@@ -1391,18 +1391,19 @@ fn what_cannot_be_decompressed_is_named_with_what_to_do() {
 }
 
 #[test]
-fn a_log_that_is_named_twice_is_counted_once() {
+fn a_log_that_is_given_twice_is_counted_once() {
     let file = File::new("access.log", &log(COMBINED));
+    let copy = File::new("copy.log", &log(COMBINED));
     let (folder, name) = file.path().rsplit_once('/').unwrap();
     let other = format!("{folder}/./{name}");
-    for files in [&[file.path(), file.path()][..], &[file.path(), &other]] {
-        let said = Said::of(files, "");
+    for files in [&other, file.path(), copy.path()].map(|second| [file.path(), second]) {
+        let said = Said::of(&files, "");
         assert!(
             said.all.starts_with("requests: 5, keys: 3, "),
             "{}",
             said.all
         );
-        let note = format!("named twice, and counted once: {}\n", files[1]);
+        let note = format!("given twice, and counted once: {}\n", files[1]);
         says(&said.all, &note);
     }
 }

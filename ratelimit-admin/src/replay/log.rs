@@ -7,6 +7,8 @@ use indexmap::IndexSet;
 pub(crate) struct Log {
     requests: Vec<Request>,
     keys: IndexSet<Box<str>>,
+    /// Where the requests of each file begin.
+    files: Vec<usize>,
     /// The number of requests with an earlier time than the line above them.
     pub(crate) out_of_order: usize,
     /// The time of the line above, in the same file.
@@ -14,7 +16,7 @@ pub(crate) struct Log {
 }
 
 /// One request. A log has many of them, and far fewer keys.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Request {
     /// In microseconds since 1970.
     pub(crate) at: u64,
@@ -47,6 +49,21 @@ impl Log {
     /// Begins another file: its first request is not out of order.
     pub(crate) fn begin(&mut self) {
         self.last = 0;
+        self.files.push(self.requests.len());
+    }
+
+    /// Ends a file. If it is a copy of another, such as a compressed one, its requests are
+    /// forgotten; `true` then.
+    pub(crate) fn end(&mut self) -> bool {
+        let from = self.files.last().copied().unwrap_or(0);
+        let (before, own) = self.requests.split_at(from);
+        let mut others = self.files.windows(2);
+        let is_copy = !own.is_empty() && others.any(|file| before[file[0]..file[1]] == *own);
+        if is_copy {
+            self.requests.truncate(from);
+            self.files.pop();
+        }
+        is_copy
     }
 
     /// Sorts the requests by time. A log may be slightly out of order, because servers log a

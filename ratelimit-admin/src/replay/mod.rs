@@ -18,7 +18,6 @@ mod sample;
 mod slices;
 mod time;
 
-use std::collections::HashSet;
 use std::error::Error;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Cursor, ErrorKind, Write as _};
@@ -98,14 +97,8 @@ fn read_logs(args: &Args) -> Result<Read<'_>, String> {
         } else {
             &args.files
         };
-        let mut seen = HashSet::new();
         for path in files {
             let name = name(path);
-            // Links are followed; a file that is not there is an error below.
-            if !seen.insert(path.canonicalize().unwrap_or_else(|_| path.clone())) {
-                read.repeated.push(name);
-                continue;
-            }
             add(&mut read, path, (files.len() > 1).then_some(&*name))
                 .map_err(|error| format!("{name}: {error}"))?;
         }

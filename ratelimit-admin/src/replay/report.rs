@@ -166,7 +166,7 @@ fn notes(args: &Args, read: &Read<'_>, out: &mut impl Write) -> io::Result<()> {
         )?;
     }
     for name in &read.repeated {
-        writeln!(out, "named twice, and counted once: {}", escaped(name))?;
+        writeln!(out, "given twice, and counted once: {}", escaped(name))?;
     }
     if let Some(first) = &read.first_bad {
         writeln!(

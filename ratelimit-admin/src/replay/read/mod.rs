@@ -48,7 +48,7 @@ pub(crate) struct Read<'a> {
     pub(crate) times_without: Vec<Part>,
     /// The logs in gzip that have other bytes behind its end, and how many.
     pub(crate) behind: Vec<(Option<String>, u64)>,
-    /// The logs that were named again, and are read once.
+    /// The logs that are copies of others, whose requests count once.
     pub(crate) repeated: Vec<String>,
     /// The fields that the keys were taken from, each once.
     pub(crate) taken: Vec<Taken>,
@@ -132,7 +132,12 @@ impl<'a> Read<'a> {
     pub(crate) fn add(&mut self, from: impl BufRead, name: Option<&str>) -> io::Result<()> {
         let behind = Rc::default();
         let from = with_beginning(decompressed(with_beginning(from)?, Rc::clone(&behind))?)?;
+        let bad_lines = self.bad_lines;
         self.add_text(from, name)?;
+        if self.log.end() {
+            self.bad_lines = bad_lines;
+            self.repeated.extend(name.map(str::to_owned));
+        }
         match behind.get() {
             0 => {}
             bytes => self.behind.push((name.map(str::to_owned), bytes)),
