@@ -99,10 +99,15 @@ impl FromStr for Policy {
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
         let (algorithm, rest) = match line.split_once(' ') {
-            Some((word, rest)) if word.starts_with(char::is_alphabetic) => (word.parse()?, rest),
+            Some((word, rest)) if is_name(word) => (word.parse()?, rest),
             _ => (Algorithm::default(), line.as_str()),
         };
         let (limits, mut rest) = before_option(rest);
+        if let Some(word) = limits.split(',').find_map(behind_limit) {
+            let known = OPTIONS.join(", ");
+            let known = format!("an algorithm stands before the limits, behind them {known}");
+            return Err(format!("unknown option `{word}`: {known}").into());
+        }
         let limits = limits_in(limits.split(','))?;
         let mut policy = Self {
             terms: limits.with_algorithm(algorithm),
@@ -115,6 +120,9 @@ impl FromStr for Policy {
             let (name, behind) = rest.split_once(' ').unwrap_or((rest, ""));
             let (value, after) = before_option(behind);
             match name {
+                name if value.is_empty() && name != "shadow" => {
+                    return Err(format!("`{name}` has no value behind it").into());
+                }
                 "zone" => policy.zone = Some(value.to_owned()),
                 "burst" => burst = Some(count(value)?),
                 "block" => terms.block = value.parse()?,
@@ -156,6 +164,11 @@ const OPTIONS: [&str; 10] = [
     "shadow",
 ];
 
+/// `true` if `word` is that of an algorithm or option, and not a limit or a part of its window.
+fn is_name(word: &str) -> bool {
+    word.starts_with(char::is_alphabetic)
+}
+
 /// The text before the first option, and the rest of the line.
 fn before_option(text: &str) -> (&str, &str) {
     let mut words = std::iter::once(0).chain(text.match_indices(' ').map(|(space, _)| space + 1));
@@ -165,6 +178,13 @@ fn before_option(text: &str) -> (&str, &str) {
     };
     let (before, rest) = text.split_at(words.find(is_option).unwrap_or(text.len()));
     (before.trim_end(), rest)
+}
+
+/// The word behind a whole limit.
+fn behind_limit(text: &str) -> Option<&str> {
+    let mut parts = text.match_indices(' ').map(|(at, _)| text.split_at(at));
+    let (_, rest) = parts.find(|(limit, _)| limit.parse::<Limit>().is_ok())?;
+    rest.split_whitespace().next().filter(|word| is_name(word))
 }
 
 /// Reads limits such as `5/1m`.
