@@ -434,9 +434,12 @@ impl RateLimiter {
     /// # Errors
     ///
     /// [`RateLimitError::Misconfigured`] as soon as the store says that waiting is in vain: a wrong
-    /// password, or a replica in place of a master. The store goes on trying: so may the caller.
+    /// password, an ACL that forbids a command or the keys, or a replica or something else in the
+    /// place of a master. The store goes on trying: so may the caller.
     pub async fn ready(&self) -> Result<(), RateLimitError> {
-        self.engine.store.ready().await.map_err(Into::into)
+        let engine = &self.engine;
+        let ready = engine.store.ready_under(&engine.prefix).await;
+        ready.map_err(Into::into)
     }
 
     /// Gives back units taken ahead, and waits until the store has answered all settlements and
