@@ -80,6 +80,11 @@ pub(super) async fn probe(
     let [pong, role, ..] = replies.as_slice() else {
         return Err(errors::unexpected_reply());
     };
+    if is_named(role, b"sentinel") {
+        return Err(StoreError::misconfigured(
+            "this server is a sentinel: write redis+sentinel:// and the name of its master",
+        ));
+    }
     match pong {
         Value::BulkString(echo) if echo == number.as_bytes() => {}
         Value::ServerError(error) if errors::is_no_service(error) => {
@@ -89,11 +94,6 @@ pub(super) async fn probe(
         Value::ServerError(error) if errors::is_forbidden(error) => {}
         Value::ServerError(error) => return Err(errors::from_server(error)),
         _ => return Err(errors::unexpected_reply()),
-    }
-    if is_named(role, b"sentinel") {
-        return Err(StoreError::misconfigured(
-            "this server is a sentinel: write redis+sentinel:// and the name of its master",
-        ));
     }
     if let Some(probed) = role_of(role) {
         return Ok(probed);
