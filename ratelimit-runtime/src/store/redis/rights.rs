@@ -147,8 +147,7 @@ mod tests {
     /// The words in capitals behind this mark.
     fn marked(text: &str, mark: char) -> BTreeSet<&str> {
         let behind = text.split(mark).skip(1);
-        let word = |text: &'_ str| text.find(|c: char| !c.is_ascii_uppercase());
-        let words = behind.map(|text| &text[..word(text).unwrap_or(text.len())]);
+        let words = behind.filter_map(|text| text.split(|c: char| !c.is_ascii_uppercase()).next());
         words.filter(|word| word.len() > 2).collect()
     }
 
