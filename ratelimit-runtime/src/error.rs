@@ -253,6 +253,15 @@ impl StoreError {
         self.is_lost
     }
 
+    /// The error with another message.
+    #[cfg(feature = "redis")]
+    pub(crate) fn with_message(self, message: String) -> Self {
+        Self {
+            message: message.into(),
+            ..self
+        }
+    }
+
     /// Sets the error that caused this one.
     #[must_use]
     pub fn with_source(mut self, source: impl Error + Send + Sync + 'static) -> Self {

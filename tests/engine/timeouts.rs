@@ -223,3 +223,29 @@ fn a_refusal_in_memory_ends_where_its_caller_blocks_the_runtime() {
         told.recv_timeout(Duration::from_secs(20)).unwrap().unwrap();
     }
 }
+
+/// A future that one runtime has polled may be awaited on another, which drives no timer of the
+/// first.
+#[test]
+fn a_check_that_is_moved_to_another_runtime_keeps_its_timeout() {
+    let runtime = || {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime.enable_all().build().unwrap()
+    };
+    let plain = Rule::new("plain", Limit::per_hour(1));
+    let waits = Rule::new("waits", Limit::new(1, TIMEOUT)).with_wait(2 * TIMEOUT);
+    let (full, key) = (RateLimiter::memory(), Key::global());
+    for (limiter, rule) in [(silent(), &plain), (silent(), &waits), (full, &waits)] {
+        for stays in [true, false] {
+            let (first, second) = (runtime(), runtime());
+            let mut check = limiter.acquire(rule, &key).boxed();
+            first.block_on(async {
+                let _ = limiter.acquire(rule, &key).now_or_never();
+                assert!((&mut check).now_or_never().is_none());
+            });
+            let _first = stays.then_some(first);
+            let ended = async { tokio::time::timeout(50 * TIMEOUT, check).await };
+            assert!(second.block_on(ended).is_ok(), "{} {stays}", rule.name());
+        }
+    }
+}

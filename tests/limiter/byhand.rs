@@ -1,12 +1,12 @@
 //! Acquire, peek, reset, refund, block and unblock under `key!`, in memory and on Redis, through
 //! prefixes and hashed keys.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{ALGORITHMS, MINUTE, alice, bob, everywhere, on_redis};
 use crate::support::{misconfigured, says, unique};
 use ratelimit_runtime::testkit::FakeClock;
-use ratelimit_runtime::{Algorithm, Limit, RateLimitError, RateLimiter, Rule, rate_limit};
+use ratelimit_runtime::{Algorithm, Key, Limit, RateLimitError, RateLimiter, Rule, rate_limit};
 
 #[tokio::test]
 async fn acquire_peek_reset_refund_and_block_work_under_every_algorithm() {
@@ -357,4 +357,49 @@ async fn a_lease_may_be_set_before_concurrent() {
         panic!("one rule was used")
     };
     assert_eq!(summary.concurrent, Some((2, MINUTE)));
+}
+
+/// Calls in vain until another task has run: who does so gets each answer at once.
+async fn gives_way(call: &str, mut in_vain: impl AsyncFnMut() -> bool) {
+    let (start, other) = (Instant::now(), tokio::spawn(tokio::task::yield_now()));
+    while !other.is_finished() {
+        assert!(in_vain().await, "{call}");
+        assert!(start.elapsed() < MINUTE, "{call}: no other task runs");
+    }
+}
+
+#[tokio::test]
+async fn calls_that_fail_at_once_give_way_to_other_tasks() {
+    let (limiter, alice) = (RateLimiter::memory(), alice());
+    let (full, places) = (
+        Rule::new("full", Limit::per_hour(1)),
+        Rule::in_flight("places", 1),
+    );
+    let both = Rule::new("both", Limit::per_hour(1)).with_concurrent(1);
+    let wrong = Rule::new("wrong", Limit::per_hour(1)).with_policy("unknown");
+    let none = <[(&Rule, &Key); 0]>::default;
+    let admission = limiter.acquire(&full, &alice).await.unwrap();
+    let mut keys = limiter.keys(&wrong);
+    macro_rules! give_way {
+        ($($call:expr),* $(,)?) => {$(
+            gives_way(stringify!($call), async || $call.await.is_err()).await;
+        )*};
+    }
+    give_way!(
+        limiter.acquire(&both, &alice),
+        limiter.acquire_all(none()),
+        limiter.reserve(&both, &alice),
+        limiter.reserve_all([(&both, &alice)]),
+        limiter.peek(&wrong, &alice),
+        limiter.enter(&full, &alice),
+        limiter.enter_all(none()),
+        limiter.in_flight(&full, &alice),
+        limiter.reset(&places, &alice),
+        limiter.unblock(&places, &alice),
+        limiter.refund(&places, &alice, &admission),
+        limiter.block(&full, &alice, Duration::ZERO),
+        keys.next_page(),
+    );
+    let peek = async || limiter.peek(&full, &alice).await.unwrap();
+    gives_way("peek", async || !peek().await.is_allowed()).await;
 }

@@ -349,3 +349,66 @@ async fn the_error_of_a_key_that_holds_something_else_says_what_to_do() {
         server.cli(&["DEL", &key]);
     }
 }
+
+/// A key that another program uses is left as it is, whatever a call asks of it.
+#[tokio::test]
+async fn a_value_of_another_program_is_not_changed() {
+    let server = shared();
+    let by_script = ratelimit_conformance::ALGORITHMS
+        .iter()
+        .map(|&algorithm| (RedisMode::Scripts, algorithm, ""));
+    let rows = by_script.chain([
+        (RedisMode::Transactions, Algorithm::SlidingWindow, "%log"),
+        (RedisMode::Transactions, Algorithm::FixedWindow, "%plain"),
+    ]);
+    for (mode, algorithm, form) in rows {
+        let store = server.store().mode(mode).deny_cache(false);
+        for foreign in [
+            &["SET", "12"][..],
+            &["SET", ""],
+            &["SET", "a text that is longer than any number"],
+            &["SET", "\0\0\0\0\0\0\0\x01\0"],
+            &["RPUSH", "a"],
+            &["HSET", "a", "1"],
+            &["SADD", "a"],
+            &["ZADD", "1", "alice"],
+            &["XADD", "1-1", "a", "1"],
+        ] {
+            for operation in 0..9 {
+                let (key, limits) = (unique("foreign"), [Limit::new(5, WINDOW)]);
+                let stored = format!("{key}{form}");
+                let set = [&foreign[..1], &[&*stored], &foreign[1..]].concat();
+                server.cli(&set);
+                let before = server.cli(&["DUMP", &stored]);
+                let request = Request::new(key.as_bytes(), algorithm, &limits);
+                let ticket = 1_700_000_000_000_000;
+                let said = match operation {
+                    0 => store.acquire(request).await.map(drop),
+                    1 => store.peek(request).await.map(drop),
+                    2 => store.acquire(request.reserving()).await.map(drop),
+                    3 => store.acquire(request.reserving_estimate()).await.map(drop),
+                    4 => store.refund(request, ticket).await.map(drop),
+                    5 => store.settle(request.reserving(), ticket, 2).await.map(drop),
+                    6 => store.block(request, WINDOW).await,
+                    7 => store.unblock(request).await.map(drop),
+                    _ => {
+                        let block = Duration::from_secs(1);
+                        store.offend(request.with_block(block)).await.map(drop)
+                    }
+                };
+                let what = format!("{mode:?}, {algorithm}, {operation}, {set:?}: {said:?}");
+                assert_eq!(server.cli(&["DUMP", &stored]), before, "{what}");
+                assert_eq!(server.cli(&["PTTL", &stored]), "-1", "{what}");
+                let kind = said.unwrap_err().kind();
+                assert!(
+                    matches!(
+                        kind,
+                        StoreErrorKind::Misconfigured | StoreErrorKind::Unsupported
+                    ),
+                    "{what}"
+                );
+                server.cli(&["DEL", &stored]);
+            }
+        }
+    }
+}

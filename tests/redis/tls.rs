@@ -67,9 +67,12 @@ async fn a_scheme_that_does_not_fit_the_server_is_an_error_that_names_the_other(
     let from_tls = "`redis` in place of `rediss`";
     let protocol_version = &b"\x15\x03\x01\x00\x02\x02\x46"[..];
     let internal_error = &b"\x15\x03\x03\x00\x02\x02\x50"[..];
+    let unrecognized_name = &b"\x15\x03\x03\x00\x02\x02\x70"[..];
     for (scheme, reply, kind, words) in [
         ("redis", protocol_version, Misconfigured, to_tls),
-        ("rediss", b"-ERR unknown\r\n", Misconfigured, from_tls),
+        // As load balancers do while the server behind them is away.
+        ("rediss", b"HTTP/1.1 503 Gone\r\n", Unavailable, from_tls),
+        ("rediss", unrecognized_name, Unavailable, "UnrecognisedName"),
         ("rediss", b"", Unavailable, from_tls),
         // No setting corrects what happens to the server.
         ("rediss", internal_error, Unavailable, "InternalError"),

@@ -140,8 +140,20 @@ fn conclude(stack: &[Part], outcome: Attempted) -> Result<Admitted, RateLimitErr
 
 /// Returns `outcome`. If it is an error, and refusals have kept the thread, other tasks run first.
 pub(crate) async fn cooperate<T>(outcome: Result<T, RateLimitError>) -> Result<T, RateLimitError> {
-    if outcome.is_err() && pace::is_due() {
+    give_way_if(outcome.is_err()).await;
+    outcome
+}
+
+/// [`cooperate`]s with the outcome of a call by hand.
+pub(crate) async fn cooperating<T>(
+    call: impl Future<Output = Result<T, RateLimitError>>,
+) -> Result<T, RateLimitError> {
+    cooperate(call.await).await
+}
+
+/// Lets other tasks run, if refusals such as this have kept the thread.
+pub(crate) async fn give_way_if(is_refused: bool) {
+    if is_refused && pace::is_due() {
         pace::give_way().await;
     }
-    outcome
 }

@@ -36,7 +36,9 @@ pub use self::builder::CheckBuilder;
 pub(crate) use self::charge::refund;
 pub use self::charge::{Completion, Reservations};
 pub(crate) use self::check::{Check, Conclusion};
-pub(crate) use self::decide::{Admitted, acquire, cooperate, decide_later, decide_now};
+pub(crate) use self::decide::{
+    Admitted, acquire, cooperate, cooperating, decide_later, decide_now, give_way_if,
+};
 pub(crate) use self::part::Part;
 pub use self::permit::CallPermits;
 pub(crate) use self::state::Engine;

@@ -237,7 +237,7 @@ async fn served(inquiry: &Inquiry<'_>, turn: &Turn, until: Instant) {
     while store.health(&check.request) != Health::Up {
         turn.begin(LONGEST_LOOK);
         let look = until.min(Instant::now() + LONGEST_LOOK);
-        let ready = tokio::time::timeout_at(look, store.ready_for(Some(check.request))).await;
+        let ready = pace::timeout_at(look, store.ready_for(Some(check.request))).await;
         if ready.is_ok() || look == until {
             return;
         }

@@ -78,7 +78,8 @@ impl RateLimiterBuilder {
     }
 
     /// Sets how long a whole check may take, from 1 ms to 1 min: 100 ms unless set. Waiting for
-    /// room is not part of it.
+    /// room is not part of it. A future that is moved to another tokio runtime keeps the timeout,
+    /// unless the check takes several steps: these end only while the first runtime runs.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.engine.timeout = timeout;
         self

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::engine::Part;
+use crate::engine::{self, Part};
 use crate::error::RateLimitError;
 use crate::key::Key;
 use crate::store::{Feature, Page};
@@ -45,6 +45,10 @@ impl Keys {
     /// `Unavailable`: ask again, and the list goes on, perhaps with keys that were given already.
     /// `Misconfigured`, also where the store does not list its keys.
     pub async fn next_page(&mut self) -> Result<Option<Vec<Key>>, RateLimitError> {
+        engine::cooperating(self.page()).await
+    }
+
+    async fn page(&mut self) -> Result<Option<Vec<Key>>, RateLimitError> {
         if self.is_over {
             return Ok(None);
         }

@@ -119,7 +119,9 @@ impl RateLimiter {
         reason = "a part that waits for its store is kept in this future"
     )]
     pub async fn acquire(&self, rule: &Rule, key: &Key) -> Result<Decision, RateLimitError> {
-        must_not_limit_calls_in_flight(rule)?;
+        if let Err(error) = must_not_limit_calls_in_flight(rule) {
+            return engine::cooperate(Err(error)).await;
+        }
         let engine = &self.engine;
         let decided = {
             // Made in place, and not moved there.
@@ -168,7 +170,8 @@ impl RateLimiter {
         let parts = self.stack(calls, |limiter, rule, key| {
             must_not_limit_calls_in_flight(rule)?;
             Ok(limiter.call(rule, key))
-        })?;
+        });
+        let parts = engine::cooperate(parts).await?;
         Ok(engine::acquire(parts).await?.decisions.into_vec())
     }
 
@@ -183,7 +186,8 @@ impl RateLimiter {
     /// Every [`RateLimitError`]; `Misconfigured` also where the store cannot charge a cost that is
     /// known afterwards. A refused call is charged nothing.
     pub async fn reserve(&self, rule: &Rule, key: &Key) -> Result<Reservation, RateLimitError> {
-        Reservation::acquire([self.estimate(rule, key)?]).await
+        let part = engine::cooperate(self.estimate(rule, key)).await?;
+        Reservation::acquire([part]).await
     }
 
     /// [`reserve`](Self::reserve) for several rules, each with a key of its own: all of them are
@@ -197,7 +201,8 @@ impl RateLimiter {
         &self,
         calls: impl IntoIterator<Item = (&'a Rule, &'a Key)>,
     ) -> Result<Reservation, RateLimitError> {
-        Reservation::acquire(self.stack(calls, Self::estimate)?).await
+        let parts = self.stack(calls, Self::estimate);
+        Reservation::acquire(engine::cooperate(parts).await?).await
     }
 
     /// Decides as [`acquire`](Self::acquire) or [`enter`](Self::enter) would, without charging,
@@ -209,7 +214,10 @@ impl RateLimiter {
     ///
     /// `Unavailable`, `Misconfigured` or `CostExceedsLimit`.
     pub async fn peek(&self, rule: &Rule, key: &Key) -> Result<Decision, RateLimitError> {
-        self.permit_call(rule, key)?.peek().await
+        let peeked = async { self.permit_call(rule, key)?.peek().await }.await;
+        let is_refused = !peeked.as_ref().is_ok_and(Decision::is_allowed);
+        engine::give_way_if(is_refused).await;
+        peeked
     }
 
     /// Acquires a permit for a call in flight, if fewer than [`concurrent`](Rule::concurrent) calls
@@ -226,7 +234,7 @@ impl RateLimiter {
     /// flight, or the store cannot. A refused call is charged nothing and takes no permit. Where
     /// only permits are missing, [`retry_after`](RateLimitError::retry_after) is `None`.
     pub async fn enter(&self, rule: &Rule, key: &Key) -> Result<Permit, RateLimitError> {
-        Permit::acquire([self.permit_call(rule, key)?]).await
+        engine::cooperating(async { Permit::acquire([self.permit_call(rule, key)?]).await }).await
     }
 
     /// [`enter`](Self::enter) for several rules, each with a key of its own, of which at least one
@@ -240,7 +248,8 @@ impl RateLimiter {
         &self,
         calls: impl IntoIterator<Item = (&'a Rule, &'a Key)>,
     ) -> Result<Permit, RateLimitError> {
-        Permit::acquire(self.stack(calls, Self::permit_call)?).await
+        let parts = self.stack(calls, Self::permit_call);
+        engine::cooperating(async { Permit::acquire(parts?).await }).await
     }
 
     /// The number of calls of the key in flight, over all processes that share the store.
@@ -249,7 +258,7 @@ impl RateLimiter {
     ///
     /// `Unavailable` or `Misconfigured`, also where the rule does not limit calls in flight.
     pub async fn in_flight(&self, rule: &Rule, key: &Key) -> Result<u64, RateLimitError> {
-        self.permit_call(rule, key)?.in_flight().await
+        engine::cooperating(async { self.permit_call(rule, key)?.in_flight().await }).await
     }
 
     /// Forgets the charges and the block of the key, for all processes on the same store; `true` if
@@ -267,7 +276,8 @@ impl RateLimiter {
     /// process forgets the key, for the calls that it answers during the outage; try again once the
     /// store is back.
     pub async fn reset(&self, rule: &Rule, key: &Key) -> Result<bool, RateLimitError> {
-        self.limited_call(rule, key)?.forget(Store::reset).await
+        let reset = async { self.limited_call(rule, key)?.forget(Store::reset).await };
+        engine::cooperating(reset).await
     }
 
     /// Gives back the charge of an admission, also after new policies have changed the windows or
@@ -285,7 +295,8 @@ impl RateLimiter {
         admission: &Decision,
     ) -> Result<bool, RateLimitError> {
         let part = by_hand(rule, key).kept_as_charged(&self.engine, admission);
-        engine::refund(&limited(part)?, admission).await
+        let refund = async { engine::refund(&limited(part)?, admission).await };
+        engine::cooperating(refund).await
     }
 
     /// Refuses the key for all processes on the same store until `duration` has passed, in place of
@@ -302,28 +313,31 @@ impl RateLimiter {
         key: &Key,
         duration: Duration,
     ) -> Result<(), RateLimitError> {
-        if duration.is_zero() || duration > Limit::MAX_WINDOW {
-            return Err(RateLimitError::misconfigured(
-                "a block lasts more than 0 and at most 366 days",
-            ));
-        }
-        let call = self.limited_call(rule, key)?;
-        call.bound.require(Feature::Block)?;
-        let outcome = call
-            .change(|store, request| store.block(request, duration))
-            .await;
-        match &outcome {
-            // A key that was blocked here during an outage is blocked by the store now.
-            Ok(()) => {
-                let request = call.key_request()?;
-                let _ = self.engine.fallback.forget(Store::unblock, request);
+        engine::cooperating(async {
+            if duration.is_zero() || duration > Limit::MAX_WINDOW {
+                return Err(RateLimitError::misconfigured(
+                    "a block lasts more than 0 and at most 366 days",
+                ));
             }
-            Err(RateLimitError::Unavailable(_)) => {
-                self.engine.fallback.block(call.key_request()?, duration);
+            let call = self.limited_call(rule, key)?;
+            call.bound.require(Feature::Block)?;
+            let outcome = call
+                .change(|store, request| store.block(request, duration))
+                .await;
+            match &outcome {
+                // A key that was blocked here during an outage is blocked by the store now.
+                Ok(()) => {
+                    let request = call.key_request()?;
+                    let _ = self.engine.fallback.forget(Store::unblock, request);
+                }
+                Err(RateLimitError::Unavailable(_)) => {
+                    self.engine.fallback.block(call.key_request()?, duration);
+                }
+                Err(_) => {}
             }
-            Err(_) => {}
-        }
-        outcome
+            outcome
+        })
+        .await
     }
 
     /// Ends a block for all processes on the same store, and leaves the charges as they are; `true`
@@ -336,9 +350,12 @@ impl RateLimiter {
     /// `Misconfigured`. `Unavailable`: only this process ends the block, for the calls that it
     /// answers during the outage; try again once the store is back.
     pub async fn unblock(&self, rule: &Rule, key: &Key) -> Result<bool, RateLimitError> {
-        let call = self.limited_call(rule, key)?;
-        call.bound.require(Feature::Block)?;
-        call.forget(Store::unblock).await
+        engine::cooperating(async {
+            let call = self.limited_call(rule, key)?;
+            call.bound.require(Feature::Block)?;
+            call.forget(Store::unblock).await
+        })
+        .await
     }
 
     /// Lists the keys of the rule that the store holds, in pages:
@@ -434,9 +451,12 @@ impl RateLimiter {
     /// # Errors
     ///
     /// [`RateLimitError::Misconfigured`] as soon as the store says that waiting is in vain: a wrong
-    /// password, or a replica in place of a master. The store goes on trying: so may the caller.
+    /// password, an ACL that forbids a command or the keys, or a replica or something else in the
+    /// place of a master. The store goes on trying: so may the caller.
     pub async fn ready(&self) -> Result<(), RateLimitError> {
-        self.engine.store.ready().await.map_err(Into::into)
+        let engine = &self.engine;
+        let ready = engine.store.ready_under(&engine.prefix).await;
+        ready.map_err(Into::into)
     }
 
     /// Gives back units taken ahead, and waits until the store has answered all settlements and

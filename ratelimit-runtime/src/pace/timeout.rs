@@ -28,15 +28,19 @@ pub(crate) fn timeout<F: Future>(
 pub(crate) async fn timeout_at<F: Future>(at: Instant, future: F) -> Result<F::Output, Elapsed> {
     let mut future = pin!(future);
     let mut time = pin!(None);
+    let mut driven_by = None;
     poll_fn(|cx| {
         if let Poll::Ready(output) = future.as_mut().poll(cx) {
             return Poll::Ready(Ok(output));
         }
-        if time.is_none() {
-            if can_wait().is_err() {
+        // The runtime that polled this before need not be driven now, nor be there any more.
+        let is_another = |runtime: Handle| driven_by != Some(runtime.id());
+        if time.is_none() || Handle::try_current().is_ok_and(is_another) {
+            let Ok(runtime) = runtime() else {
                 return Poll::Ready(Err(Elapsed));
-            }
+            };
             time.set(Some(tokio::time::sleep_until(at)));
+            driven_by = Some(runtime.id());
         }
         match time.as_mut().as_pin_mut() {
             Some(time) => time.poll(cx).map(|()| Err(Elapsed)),

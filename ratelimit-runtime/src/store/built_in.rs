@@ -139,6 +139,12 @@ pub trait BuiltInStore: Send + Sync {
     fn ready(&self) -> Answer<'_, ()> {
         self.ready_for(None)
     }
+
+    /// [`ready`](Self::ready) for a limiter with this prefix, which ends in a colon or is empty: a
+    /// store whose user may not do what its calls do never will serve it.
+    fn ready_under<'a>(&'a self, _prefix: &'a str) -> Answer<'a, ()> {
+        self.ready()
+    }
 }
 
 /// The health of a store, by which a limiter answers a request that got no reply in time.

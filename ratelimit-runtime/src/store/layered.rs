@@ -105,4 +105,8 @@ impl BuiltInStore for Box<dyn Store> {
     fn ready_for<'a>(&'a self, part: Option<Request<'a>>) -> Answer<'a, ()> {
         built_in(&**self).ready_for(part)
     }
+
+    fn ready_under<'a>(&'a self, prefix: &'a str) -> Answer<'a, ()> {
+        built_in(&**self).ready_under(prefix)
+    }
 }

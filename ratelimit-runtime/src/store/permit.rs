@@ -5,7 +5,7 @@ use std::fmt;
 use std::hash::BuildHasher as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use super::Verdict;
 use crate::rule::Terms;
@@ -16,7 +16,8 @@ use crate::rule::Terms;
 pub struct PermitId {
     /// The number of the process that chose it: 64 bits, drawn at its start.
     pub process: u64,
-    /// The number of the permit in its process, counted from 1.
+    /// The number of the permit in its process: the nanosecond since 1970 at which it was chosen,
+    /// or one more than the last.
     pub number: u64,
 }
 
@@ -32,11 +33,22 @@ impl PermitId {
         /// The seed of the hasher is drawn from the operating system. A process that is forked has
         /// it too, and counts on.
         static SEED: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-        static NUMBERS: AtomicU64 = AtomicU64::new(1);
+        static LAST: AtomicU64 = AtomicU64::new(0);
         Self {
             process: SEED.hash_one(process),
-            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
+            number: Self::number_after(&LAST),
         }
+    }
+
+    /// The next number. Processes that are restored from one snapshot, such as a virtual machine's,
+    /// have all else in common, also the number of the process: counted, theirs would be the same.
+    fn number_after(last: &AtomicU64) -> u64 {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let now = u64::try_from(now.unwrap_or_default().as_nanos()).unwrap_or(0);
+        let next = |last: u64| now.max(last + 1);
+        let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
+        let before = last.fetch_update(set, fetch, |last| Some(next(last)));
+        next(before.unwrap_or_else(|last| last))
     }
 }
 
@@ -121,6 +133,9 @@ impl PermitVerdict {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicU64;
+    use std::time::Duration;
+
     use super::PermitId;
 
     /// It has the memory of the process that it was forked from.
@@ -129,5 +144,18 @@ mod tests {
         let own = PermitId::next();
         assert_eq!(own.process, PermitId::next().process);
         assert_ne!(own.process, PermitId::of(std::process::id() + 1).process);
+    }
+
+    #[test]
+    fn processes_of_one_snapshot_choose_ids_of_their_own() {
+        let restored = [(); 2].map(|()| AtomicU64::new(7));
+        let numbers = restored.each_ref().map(|last| {
+            std::thread::sleep(Duration::from_millis(1));
+            PermitId::number_after(last)
+        });
+        assert_ne!(numbers[0], numbers[1]);
+        // By a clock that was set back.
+        let ahead = AtomicU64::new(u64::MAX - 2);
+        assert_eq!(PermitId::number_after(&ahead), u64::MAX - 1);
     }
 }

@@ -274,6 +274,13 @@ impl<S: Store> BuiltInStore for FaultyStore<S> {
             self.inner_built_in().ready_for(part).await
         })
     }
+
+    fn ready_under<'a>(&'a self, prefix: &'a str) -> Answer<'a, ()> {
+        Answer::later(async move {
+            self.healed().await?;
+            self.inner_built_in().ready_under(prefix).await
+        })
+    }
 }
 
 impl<S: Store> FaultyStore<S> {

@@ -4,13 +4,16 @@ use std::time::Duration;
 
 use ratelimit_runtime::store::{Request, StoreErrorKind};
 use ratelimit_runtime::{
-    Algorithm, Key, Limit, OnUnavailable, RateLimitError, RateLimiter, RedisStore, Rule, Store as _,
+    Algorithm, Key, Limit, OnUnavailable, RateLimitError, RateLimiter, RedisMode, RedisStore, Rule,
+    Store as _,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
+use tokio::time::timeout;
 
-use crate::support::cluster::{lone_node, serve_all_slots};
+use crate::support::cluster::{RedisCluster, lone_node, serve_all_slots};
 use crate::support::redis::RedisServer;
+use crate::support::sentinel::Sentinels;
 use crate::support::until;
 use crate::{PATIENCE, acquire};
 use ratelimit_runtime::testkit::FakeClock;
@@ -177,6 +180,112 @@ async fn codes_are_found_inside_the_errors_of_scripts_in_every_version() {
     }
 }
 
+/// What a limiter says that is started on a store, if waiting for it is in vain.
+async fn ready(limiter: &RateLimiter) -> Result<(), String> {
+    let ready = timeout(PATIENCE, limiter.ready()).await.unwrap();
+    ready.map_err(|error| {
+        let is_mistake = matches!(error, RateLimitError::Misconfigured(_));
+        assert!(is_mistake, "{error:?}");
+        error.to_string()
+    })
+}
+
+fn of_a_shop(url: &str, mode: RedisMode) -> RateLimiter {
+    let store = RedisStore::new(url).unwrap().mode(mode);
+    let builder = RateLimiter::builder().store(store).prefix("shop");
+    builder.build().unwrap()
+}
+
+/// A call meets it later, and perhaps on a rare road only.
+#[tokio::test]
+async fn ready_names_all_that_the_acl_of_the_user_forbids_calls() {
+    use RedisMode::{RedisCell, Scripts, Transactions};
+    let (server, cluster) = (RedisServer::start(), RedisCluster::start(2, 0));
+    let other = ["resetkeys", "~other:*", "~rl1:*"].as_slice();
+    let (one, both) = (server.url(), cluster.url());
+    for (node, url, mode, rules, told) in [
+        (&server, &one, Scripts, other, "~shop:rl1:*: the ACL"),
+        (&server, &one, Scripts, &["-evalsha"], "EVALSHA: the ACL"),
+        (&server, &one, Scripts, &["-zcard", "-mget"], "MGET ZCARD: "),
+        (&server, &one, Scripts, &["-pexpire"], ""),
+        (&server, &one, RedisCell, &[], "redis-cell"),
+        (&server, &one, Transactions, other, "~shop:rl1:*: the ACL"),
+        (&server, &one, Transactions, &["-multi"], "MULTI: the ACL"),
+        (
+            &server,
+            &one,
+            Transactions,
+            &["-zadd", "-exec"],
+            "ZADD EXEC: ",
+        ),
+        // Each is asked, also about a key of another's slot.
+        (
+            cluster.node(0),
+            &both,
+            Scripts,
+            other,
+            "~shop:rl1:*: the ACL",
+        ),
+        (
+            cluster.node(1),
+            &both,
+            Scripts,
+            other,
+            "~shop:rl1:*: the ACL",
+        ),
+        (
+            cluster.node(1),
+            &both,
+            Transactions,
+            &["-bitfield"],
+            "BITFIELD",
+        ),
+    ] {
+        let may = |rules: &[&str]| {
+            let user = [&["ACL", "SETUSER", "default"], rules].concat();
+            assert_eq!(node.cli(&user), "OK");
+        };
+        may(rules);
+        let limiter = of_a_shop(url, mode);
+        let said = ready(&limiter).await.err().unwrap_or_default();
+        assert!(
+            said.contains(told) && said.is_empty() == told.is_empty(),
+            "{rules:?}: {said}"
+        );
+        may(&["~*", "+@all"]);
+        if mode != RedisCell {
+            until("it is ready", PATIENCE, async || {
+                ready(&limiter).await.is_ok()
+            })
+            .await;
+        }
+        assert_eq!(node.cli(&["KEYS", "*"]), "");
+    }
+}
+
+/// What never answers is told at once, and not waited for.
+#[tokio::test]
+async fn ready_says_that_something_else_is_at_the_address() {
+    let html = grumpy("HTTP/1.1 400 Bad Request\r\n\r\n").await;
+    let (_, at) = html.split_once("://").unwrap();
+    let sentinels = Sentinels::start(1);
+    let sentinel = format!("redis://{}", sentinels.hosts());
+    let behind = |scheme: &str, name: &str| format!("{scheme}://{at}{name}");
+    let long = format!("unix:///tmp/{}", "long".repeat(99));
+    for (url, told) in [
+        (html.clone(), "does not speak"),
+        (behind("redis+cluster", ""), "does not speak"),
+        (behind("redis+sentinel", "main"), "does not speak"),
+        (long, "SUN_LEN"),
+        (sentinel, "redis+sentinel://"),
+    ] {
+        for mode in [RedisMode::Scripts, RedisMode::Transactions] {
+            let said = ready(&of_a_shop(&url, mode)).await.unwrap_err();
+            assert!(said.contains(told), "{url}: {said}");
+        }
+    }
+}
+
 /// Nor is something else at that port a reason to wait for long, or to fall over.
 #[tokio::test]
 async fn what_does_not_speak_redis_is_unavailable() {
@@ -189,7 +298,7 @@ async fn what_does_not_speak_redis_is_unavailable() {
         let store = RedisStore::new(&grumpy(says).await).unwrap();
         let limits = [Limit::per_hour(1)];
         let request = Request::new(b"k", Algorithm::SlidingWindow, &limits);
-        let answer = tokio::time::timeout(Duration::from_secs(2), store.acquire(request))
+        let answer = timeout(Duration::from_secs(2), store.acquire(request))
             .await
             .unwrap();
         assert_eq!(

@@ -15,12 +15,15 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
+use std::future::pending;
 use std::hash::BuildHasher as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
+
+use crate::pace;
 
 /// The most callers that wait for one key, and for all keys of a limiter; further callers are
 /// refused at once. The first [`FIRST_OF_KEY`] of a key always find room, so that the waiters of
@@ -276,9 +279,9 @@ impl Turn {
     ) -> bool {
         if self.announce(true, retry_at, retry_at) {
             if is_woken {
-                let _ = tokio::time::timeout_at(retry_at, self.comes.notified()).await;
+                let _ = pace::timeout_at(retry_at, self.comes.notified()).await;
             } else {
-                tokio::time::sleep_until(retry_at).await;
+                let _ = pace::timeout_at(retry_at, pending::<()>()).await;
             }
         }
         while let Some(lapses_at) = self.waits_until() {
@@ -287,7 +290,7 @@ impl Turn {
             }
             // A turn that has come meanwhile is kept by the notification, and else it was time to
             // look.
-            let _ = tokio::time::timeout_at(until.min(lapses_at), self.comes.notified()).await;
+            let _ = pace::timeout_at(until.min(lapses_at), self.comes.notified()).await;
         }
         true
     }

@@ -4,6 +4,9 @@
 //! No message has a key in it: Redis quotes the arguments of commands it does not know, so these
 //! quotes are cut off.
 
+use std::error::Error;
+use std::io;
+
 use redis::{ServerError, Value};
 
 use crate::error::{StoreError, StoreErrorKind};
@@ -191,7 +194,14 @@ pub(super) fn is_no_service(error: &ServerError) -> bool {
 
 /// `true` if the user's ACL refuses the command, or a server or proxy does not have it.
 pub(super) fn is_forbidden(error: &ServerError) -> bool {
-    code(error) == "NOPERM" || text(error).contains("unknown command")
+    let text = text(error);
+    // An EXEC that is refused is answered EXECABORT.
+    code(error) == "NOPERM" || text.contains("unknown command") || text.contains("no permissions")
+}
+
+/// `true` if the user may not send the command about any key.
+pub(super) fn lacks_command(error: &ServerError) -> bool {
+    is_forbidden(error) && text(error).contains("command")
 }
 
 /// `true` if the user's ACL forbids a script a command or a key; which, few servers say.
@@ -203,6 +213,15 @@ pub(super) fn is_forbidden_to_script(error: &ServerError) -> bool {
 /// The error of a server that takes no writes.
 pub(super) fn replica() -> StoreError {
     StoreError::unavailable("Redis is a read-only replica")
+}
+
+/// The error of `ready` for one that it is not to wait out: a mistake, or an answer that is not that
+/// of the Redis server which the URL names.
+pub(super) fn in_vain(error: &StoreError) -> Option<StoreError> {
+    let cause = error.source().and_then(<dyn Error>::downcast_ref);
+    let is_strange = |cause: &io::Error| cause.kind() == io::ErrorKind::InvalidData;
+    (error.kind() == Misconfigured || cause.is_some_and(is_strange))
+        .then(|| StoreError::misconfigured(error.message().to_owned()))
 }
 
 /// The error for a reply that no command or script of this crate gives.

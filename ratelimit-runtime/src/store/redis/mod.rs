@@ -24,6 +24,7 @@ mod link;
 mod listing;
 mod operations;
 mod permits;
+mod rights;
 mod rules;
 mod scriptless;
 mod scripts;

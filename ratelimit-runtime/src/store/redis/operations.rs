@@ -12,6 +12,7 @@ use super::RedisStore;
 use super::clients::Client;
 use super::cluster::slot_of;
 use super::errors::unexpected_reply;
+use super::rights::Rights;
 use super::rules;
 use super::scriptless::Route;
 use super::scripts::{KeyQuestion, Operation, Question, Reply, own_time};
@@ -439,6 +440,13 @@ impl BuiltInStore for RedisStore {
         Answer::later(async move {
             let key = part.map(|request| self.stored_key(&request));
             self.client()?.servers.ready(key.as_deref()).await
+        })
+    }
+
+    fn ready_under<'a>(&'a self, prefix: &'a str) -> Answer<'a, ()> {
+        Answer::later(async move {
+            let rights = Rights::of(&self.settings, prefix);
+            self.client()?.servers.ready_for(&rights).await
         })
     }
 }

@@ -11,15 +11,19 @@ use tokio::runtime::Handle;
 use super::batcher::{Batcher, Failure};
 use super::cluster::{Cluster, slot_of};
 use super::errors::unexpected_reply;
-use super::link::{Link, LinkSettings, Sentinels, greeting};
+use super::link::{Link, LinkSettings, Lost, Sentinels, greeting};
 use super::listing;
+use super::rights::Rights;
 use super::scripts::{KeyQuestion, Question, Reply, load_all};
 use super::settings::StoreSettings;
 use super::settings::deployment::Deployment;
 use super::settings::epochs::Epochs;
 use super::settings::server::TcpAddress;
-use crate::error::StoreError;
+use crate::error::{StoreError, StoreErrorKind};
 use crate::store::{Health, Page};
+
+/// The pause before a server whose connection has ended is asked again for the user's rights.
+const ASK_AGAIN: Duration = Duration::from_millis(20);
 
 /// The servers of a store, for one runtime.
 pub(crate) struct Servers {
@@ -184,5 +188,40 @@ impl Servers {
             Reached::One(batcher) => batcher.link().ready().await,
             Reached::Cluster(cluster) => cluster.ready(key.map(slot_of)).await,
         }
+    }
+
+    /// Waits until all servers serve, and the user has these rights on each.
+    ///
+    /// # Errors
+    ///
+    /// `Misconfigured`, which waiting does not change.
+    pub(crate) async fn ready_for(&self, rights: &Rights) -> Result<(), StoreError> {
+        loop {
+            self.ready(None).await?;
+            match self.judge(rights).await {
+                Err(error) if error.kind() != StoreErrorKind::Misconfigured => {
+                    tokio::time::sleep(ASK_AGAIN).await;
+                }
+                judged => return judged,
+            }
+        }
+    }
+
+    /// Asks each server for these rights.
+    async fn judge(&self, rights: &Rights) -> Result<(), StoreError> {
+        let batchers = match &self.reached {
+            Reached::One(batcher) => vec![Arc::clone(batcher)],
+            Reached::Cluster(cluster) => {
+                let masters = cluster.masters().await?.into_iter();
+                masters.map(|(_, batcher)| batcher).collect()
+            }
+        };
+        for batcher in batchers {
+            let connection = batcher.link().connected().await?;
+            let replies = connection.send_all(rights.commands(), false).await;
+            let ended = |Lost| StoreError::unavailable("the connection to Redis ended");
+            rights.judge(&replies.map_err(ended)?)?;
+        }
+        Ok(())
     }
 }

@@ -174,12 +174,13 @@ impl Cluster {
         let longest = if slot.is_some() { PATIENT } else { ASK_AGAIN };
         let mut pauses = Backoff::new(ASK_AGAIN, longest);
         loop {
-            match self.serves(slot).await {
-                Err(error) if error.kind() != StoreErrorKind::Misconfigured => {
-                    tokio::time::sleep(pauses.pause()).await;
-                }
-                served => return served,
+            let Err(error) = self.serves(slot).await else {
+                return Ok(());
+            };
+            if let Some(error) = errors::in_vain(&error) {
+                return Err(error);
             }
+            tokio::time::sleep(pauses.pause()).await;
         }
     }
 

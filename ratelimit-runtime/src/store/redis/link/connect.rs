@@ -26,6 +26,10 @@ const SLOW_START: u32 = 8;
 const LONGEST: usize = 4_096;
 /// The advice for a server with TLS.
 const TLS: &str = "write `rediss` in place of `redis`";
+const NO_REDIS: &str = "what answers does not speak the protocol of Redis";
+/// What a load balancer answers while the server behind it is away, and something else at this port
+/// always: text in place of Redis or, as rustls says, of TLS; and that it knows no such name.
+const MAY_PASS: [&str; 3] = [NO_REDIS, "InvalidContentType", "UnrecognisedName"];
 
 /// A connection, and the state of its server.
 pub(super) type Connected = (Connection, Probed);
@@ -99,11 +103,7 @@ async fn exchange(stream: &mut Box<dyn ByteStream>, command: &Cmd) -> io::Result
                     let tls = format!("the server speaks TLS: {TLS}");
                     return Err(io::Error::new(io::ErrorKind::InvalidData, tls));
                 }
-                Err(_) => {
-                    return Err(io::Error::other(
-                        "what answers does not speak the protocol of Redis",
-                    ));
-                }
+                Err(_) => return Err(io::Error::new(io::ErrorKind::InvalidData, NO_REDIS)),
             }
         }
         Err(io::Error::new(
@@ -115,24 +115,35 @@ async fn exchange(stream: &mut Box<dyn ByteStream>, command: &Cmd) -> io::Result
 }
 
 fn unreachable(server: &Server, error: io::Error) -> StoreError {
-    // The names that rustls gives to an alert, and to a reply that is no TLS.
     let text = error.to_string();
-    if error.kind() == io::ErrorKind::InvalidData && !text.contains("InternalError") {
-        let is_plain = text.contains("InvalidContentType");
-        let hint = if is_plain {
-            PLAIN
-        } else {
-            "check the scheme and the certificate"
-        };
-        let message = format!("TLS failed: {hint} (Redis at {server}): {error}");
-        return StoreError::misconfigured(message).with_source(error);
+    // What happens to a server, no setting corrects.
+    let error = if text.contains("InternalError") {
+        io::Error::other(error)
+    } else {
+        error
+    };
+    let passes = || MAY_PASS.iter().any(|name| text.contains(name));
+    match error.kind() {
+        io::ErrorKind::InvalidData if !passes() => {
+            let check = "check the scheme and the certificate";
+            let message = format!("TLS failed: {check} (Redis at {server}): {error}");
+            return StoreError::misconfigured(message).with_source(error);
+        }
+        // The path of a socket that is longer than the system takes.
+        io::ErrorKind::InvalidInput => {
+            let message = format!("no connection to Redis at {server}: {error}");
+            return StoreError::misconfigured(message).with_source(error);
+        }
+        _ => {}
     }
     // Redis hangs up on a client without TLS, in place of an alert.
     let hangs_up = matches!(
         error.kind(),
         io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof
     );
-    let hint = if hangs_up && server.tls.is_none() {
+    let hint = if text.contains("InvalidContentType") {
+        format!(" ({PLAIN})")
+    } else if hangs_up && server.tls.is_none() {
         format!(" (if it speaks TLS, {TLS})")
     } else {
         String::new()

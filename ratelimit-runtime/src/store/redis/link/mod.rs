@@ -101,16 +101,17 @@ impl Link {
     ///
     /// `Misconfigured`, which waiting does not change.
     pub(crate) async fn ready(&self) -> Result<(), StoreError> {
-        let is_replica = |error: &StoreError| error.message() == errors::replica().message();
-        let is_vain =
-            |error: &StoreError| error.kind() == StoreErrorKind::Misconfigured || is_replica(error);
-        match self.wait(is_vain).await {
-            Err(error) if is_replica(&error) => Err(StoreError::misconfigured(format!(
-                "{}: name its master",
-                error.message()
-            ))),
-            result => result.map(drop),
-        }
+        let in_vain = |error: &StoreError| {
+            if error.message() == errors::replica().message() {
+                let advice = format!("{}: name its master", error.message());
+                return Some(StoreError::misconfigured(advice));
+            }
+            errors::in_vain(error)
+        };
+        let connected = self.wait(|error| in_vain(error).is_some()).await;
+        connected
+            .map(drop)
+            .map_err(|error| in_vain(&error).unwrap_or(error))
     }
 
     /// Waits for the connection, or for an error that is final.

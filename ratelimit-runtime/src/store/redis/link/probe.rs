@@ -33,10 +33,7 @@ pub(crate) fn greeting(mut scripts: Pipeline, expire: &str) -> Pipeline {
 /// command is about the key.
 pub(super) fn may_expire(replies: &[Value]) -> Result<(), StoreError> {
     match replies.last() {
-        Some(Value::ServerError(error))
-            if errors::is_forbidden(error)
-                && error.details().is_some_and(|text| text.contains("command")) =>
-        {
+        Some(Value::ServerError(error)) if errors::lacks_command(error) => {
             Err(errors::from_server(error))
         }
         _ => Ok(()),
@@ -83,6 +80,11 @@ pub(super) async fn probe(
     let [pong, role, ..] = replies.as_slice() else {
         return Err(errors::unexpected_reply());
     };
+    if is_named(role, b"sentinel") {
+        return Err(StoreError::misconfigured(
+            "this server is a sentinel: write redis+sentinel:// and the name of its master",
+        ));
+    }
     match pong {
         Value::BulkString(echo) if echo == number.as_bytes() => {}
         Value::ServerError(error) if errors::is_no_service(error) => {
@@ -110,6 +112,14 @@ fn may_write() -> Cmd {
     redis::cmd("EVAL").arg(MAY_WRITE).arg(0).take()
 }
 
+/// `true` if a reply to ROLE begins with this.
+fn is_named(role: &Value, name: &[u8]) -> bool {
+    let Value::Array(role) = role else {
+        return false;
+    };
+    matches!(role.first(), Some(Value::BulkString(role)) if role == name)
+}
+
 /// The state that a reply to ROLE, or to the script, shows; `None` if the question is refused.
 fn role_of(reply: &Value) -> Option<Probed> {
     match reply {
@@ -122,9 +132,7 @@ fn role_of(reply: &Value) -> Option<Probed> {
         {
             None
         }
-        Value::Array(role) if matches!(role.first(), Some(Value::BulkString(name)) if name == b"slave") => {
-            Some(Probed::Replica)
-        }
+        role if is_named(role, b"slave") => Some(Probed::Replica),
         _ => Some(Probed::Serves),
     }
 }

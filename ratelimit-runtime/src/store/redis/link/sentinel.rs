@@ -272,9 +272,7 @@ async fn ask(
         .await
         .unwrap_or_else(|late| Err(StoreError::unavailable(late.to_string())));
     answer.map_err(|error| {
-        StoreError::new(
-            error.kind(),
-            format!("the sentinel at {sentinel}: {}", error.message()),
-        )
+        let message = format!("the sentinel at {sentinel}: {}", error.message());
+        error.with_message(message)
     })
 }

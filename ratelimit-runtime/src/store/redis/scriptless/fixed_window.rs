@@ -16,6 +16,8 @@ use crate::store::{Request, Verdict};
 
 /// The largest value of an unsigned field of `BITFIELD`, which has 63 bits at most.
 const TOP: u64 = (1 << 63) - 1;
+/// The length of the value.
+const BYTES: usize = 8;
 /// The offset of the field in bits: its 63 bits are the low ones of the 8 bytes.
 const USED: &str = "1";
 /// The reply of `PTTL` for a key without an expiry.
@@ -41,6 +43,15 @@ pub(super) async fn decide(
     };
     let replies = execute(batcher, commands, asking).await?;
     if charges {
+        if let Some(Value::BulkString(before)) = replies.first()
+            && before.len() != BYTES
+        {
+            // A value of another program, which BITFIELD has made as long as its field.
+            let mut put_back = cmd("SET");
+            put_back.arg(key).arg(before).arg("XX").arg("KEEPTTL");
+            let _ = batcher.send(&[put_back], asking).await;
+            return Err(foreign_key().into());
+        }
         let is_endless = replies.last() == Some(&Value::Int(NEVER));
         let verdict = acquired(replies, limit)?;
         if is_endless {
@@ -85,11 +96,12 @@ fn acquire(key: &[u8], cost: u64, limit: &Limit) -> Vec<Cmd> {
         .arg(format!("-{spare}"))
         .arg(&["GET", "u63", USED])
         .take();
-    vec![set, raise, cmd("PTTL").arg(key).take()]
+    let about = |name| cmd(name).arg(key).take();
+    vec![about("GET"), set, raise, about("PTTL")]
 }
 
 fn acquired(replies: Vec<Value>, limit: &Limit) -> Result<Verdict, StoreError> {
-    let (_, (raised, _, used), left): (Value, (Value, Value, u64), i64) =
+    let (_, _, (raised, _, used), left): (Value, Value, (Value, Value, u64), i64) =
         from_redis_value(Value::Array(replies)).map_err(|_| unexpected_reply().lost())?;
     if used > Limit::MAX_COUNT {
         // A text: no limit admits as many.
@@ -104,7 +116,7 @@ fn peek(key: &[u8]) -> Vec<Cmd> {
 
 /// The verdict of a look; `None` if the value is no counter of this crate.
 fn peeked(replies: Vec<Value>, cost: u64, limit: &Limit) -> Option<Verdict> {
-    let (used, left): (Option<[u8; 8]>, i64) = from_redis_value(Value::Array(replies)).ok()?;
+    let (used, left): (Option<[u8; BYTES]>, i64) = from_redis_value(Value::Array(replies)).ok()?;
     let used = used.map_or(0, u64::from_be_bytes);
     let allowed = used.saturating_add(cost) <= max(limit);
     Some(verdict(allowed, used, left, limit))
