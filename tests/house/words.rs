@@ -30,7 +30,7 @@ const LONG_LINES: &[(&str, usize)] = &[
     ("ratelimit-runtime/src/observe", 2),
     ("ratelimit-runtime/src/response", 2),
     ("ratelimit-runtime/src/rule", 15),
-    ("ratelimit-runtime/src/store", 199),
+    ("ratelimit-runtime/src/store", 198),
     ("ratelimit-runtime/src/testkit", 2),
     ("tests/attribute", 3),
     ("tests/compiler/ui", 37),

@@ -123,6 +123,17 @@ async fn codes_are_found_inside_the_errors_of_scripts_in_every_version() {
             "ERR unknown command 'EVALSHA', with args beginning with: 'OOM' 'alice' ".to_owned(),
         ),
         (
+            Misconfigured,
+            "with_clock",
+            "ERR Unknown Redis command called from script script: 6b, on @user_script:36."
+                .to_owned(),
+        ),
+        (
+            Full,
+            "NOREPLICAS",
+            "NOREPLICAS Not enough good replicas to write.".to_owned(),
+        ),
+        (
             Unavailable,
             "CLUSTERDOWN",
             "CLUSTERDOWN The cluster is down".to_owned(),
@@ -272,12 +283,15 @@ async fn ready_says_that_something_else_is_at_the_address() {
     let sentinel = format!("redis://{}", sentinels.hosts());
     let behind = |scheme: &str, name: &str| format!("{scheme}://{at}{name}");
     let long = format!("unix:///tmp/{}", "long".repeat(99));
+    let node = lone_node(&[]);
+    serve_all_slots(&node);
     for (url, told) in [
         (html.clone(), "does not speak"),
         (behind("redis+cluster", ""), "does not speak"),
         (behind("redis+sentinel", "main"), "does not speak"),
         (long, "SUN_LEN"),
         (sentinel, "redis+sentinel://"),
+        (node.url(), "redis+cluster://"),
     ] {
         for mode in [RedisMode::Scripts, RedisMode::Transactions] {
             let said = ready(&of_a_shop(&url, mode)).await.unwrap_err();

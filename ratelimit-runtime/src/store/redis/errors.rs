@@ -20,6 +20,10 @@ const FOREIGN: &str = "a key of the rate limiter holds something that another pr
 /// The message for a login that the server refuses.
 const WRONG_LOGIN: &str = "Redis does not accept the user name or the password";
 
+/// The message for a server or proxy without a command.
+const LACKING: &str = "Redis lacks a command that the rate limiter needs: without scripts, choose \
+    RedisMode::Transactions, without TIME in them, RedisStore::with_clock";
+
 /// The message for a node of a cluster that is named as a single server.
 pub(super) const CLUSTER: &str = "Redis runs as a cluster: write redis+cluster:// for all of it";
 
@@ -113,11 +117,8 @@ const TEXTS: &[(&str, StoreErrorKind, &str)] = &[
         Misconfigured,
         "the Redis server has not loaded redis-cell: load it, or choose RedisMode::Scripts",
     ),
-    (
-        "unknown command",
-        Misconfigured,
-        "Redis lacks a command that the rate limiter needs",
-    ),
+    ("unknown command", Misconfigured, LACKING),
+    ("Unknown Redis command", Misconfigured, LACKING),
     (
         "DB index",
         Misconfigured,
@@ -215,8 +216,8 @@ pub(super) fn replica() -> StoreError {
     StoreError::unavailable("Redis is a read-only replica")
 }
 
-/// The error of `ready` for one that it is not to wait out: a mistake, or an answer that is not that
-/// of the Redis server which the URL names.
+/// The error of `ready` for one that it is not to wait out: a mistake, or an answer that is not
+/// that of the Redis server which the URL names.
 pub(super) fn in_vain(error: &StoreError) -> Option<StoreError> {
     let cause = error.source().and_then(<dyn Error>::downcast_ref);
     let is_strange = |cause: &io::Error| cause.kind() == io::ErrorKind::InvalidData;

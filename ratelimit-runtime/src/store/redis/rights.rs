@@ -1,22 +1,24 @@
 //! Whether the user may do what calls of a limiter do. Scripts call some commands on rare roads
 //! only, and an error in one does not always name the command: so each is sent by itself, about a
 //! key that is never stored, where it changes nothing. An ACL is looked at before the slot of a key
-//! and the arguments of a script.
+//! and the arguments of a script. One command is about two keys, which no node of a cluster has
+//! together: so a cluster behind the URL of one server is noticed, also one with a single node.
 
 use redis::{Cmd, Value};
 
 use super::errors;
 use super::settings::StoreSettings;
+use super::settings::deployment::Deployment;
 use super::settings::mode::RedisMode;
 use crate::error::StoreError;
 use crate::rule::FORMAT;
 
-/// The commands that decide with scripts, about the key `K`.
+/// The commands that decide with scripts, about the key `K`, or `K` and another, `L`.
 const OF_SCRIPTS: &[&str] = &[
     "EVALSHA 0000000000000000000000000000000000000000 1 K",
     "TIME",
     "GET K",
-    "MGET K",
+    "MGET K L",
     "SET K 0 XX",
     "SETRANGE K 0 ",
     "PEXPIRE K 1",
@@ -33,7 +35,7 @@ const OF_SCRIPTS: &[&str] = &[
 ];
 /// `EXEC` is last, so that no command is part of the transaction.
 const OF_TRANSACTIONS: &[&str] = &[
-    "WATCH K",
+    "WATCH K L",
     "UNWATCH",
     "TIME",
     "PEXPIRE K 1",
@@ -60,6 +62,7 @@ pub(crate) struct Rights {
     pattern: String,
     commands: Vec<Cmd>,
     names: Vec<&'static str>,
+    is_cluster: bool,
 }
 
 impl Rights {
@@ -80,6 +83,7 @@ impl Rights {
             pattern: format!("~{key}*"),
             commands: Vec::new(),
             names: Vec::new(),
+            is_cluster: matches!(settings.deployment, Deployment::Cluster(_)),
         };
         for line in lines.iter().copied().flatten() {
             let mut words = line.split(' ');
@@ -89,7 +93,11 @@ impl Rights {
             }
             let mut command = redis::cmd(name);
             for word in words {
-                command.arg(if word == "K" { &key } else { word });
+                match word {
+                    "K" => command.arg(&key),
+                    "L" => command.arg(format!("{key}L")),
+                    word => command.arg(word),
+                };
             }
             rights.commands.push(command);
             rights.names.push(name);
@@ -101,7 +109,8 @@ impl Rights {
         self.commands.iter().cloned()
     }
 
-    /// `Ok` if none of the replies says that the user may not send the command.
+    /// `Ok` if none of the replies says that the user may not send the command, or that the server
+    /// is a node of a cluster.
     ///
     /// # Errors
     ///
@@ -116,6 +125,11 @@ impl Rights {
                 }
                 Value::ServerError(error) if errors::is_forbidden(error) => {
                     first = first.or(Some(error));
+                }
+                Value::ServerError(error)
+                    if errors::code(error) == "CROSSSLOT" && !self.is_cluster =>
+                {
+                    return Err(errors::from_server(error));
                 }
                 _ => {}
             }
