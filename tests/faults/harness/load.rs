@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use ratelimit_runtime::{Key, Limit, OnUnavailable, RateLimiter, RateLimiterBuilder, Rule};
 use tokio::runtime::Handle;
@@ -145,9 +145,10 @@ impl Load {
                         } else {
                             Key::of(&(caller, number))
                         };
-                        let sent = start.elapsed();
+                        let (sent, on_clock) = (start.elapsed(), since_1970());
                         let outcome = limiter.acquire(&rule, &key).await;
-                        let call = Call::new(sent, start.elapsed(), hot, &outcome);
+                        let took = [sent, start.elapsed()];
+                        let call = Call::new(took, [on_clock, since_1970()], hot, &outcome);
                         calls
                             .lock()
                             .unwrap_or_else(PoisonError::into_inner)
@@ -318,6 +319,11 @@ impl Running {
         let steady = late().filter(|call| !call.hot && call.sent > since).count();
         (steady >= STEADY_CALLS).then_some(since)
     }
+}
+
+fn since_1970() -> Duration {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.unwrap_or_default()
 }
 
 fn tasks() -> usize {

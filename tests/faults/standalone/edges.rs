@@ -145,15 +145,16 @@ fn admissions(printed: &str) -> Vec<Call> {
         let [sent, answered, by] = words.as_slice() else {
             panic!("{line:?} is not an admission")
         };
-        let at = |text: &str| Duration::from_micros(text.parse().unwrap());
+        let on_clock = [sent, answered].map(|at| Duration::from_micros(at.parse().unwrap()));
         let by = match *by {
             "store" => Answered::Store,
             "fallback" => Answered::Fallback,
             _ => Answered::Nobody,
         };
         Call {
-            sent: at(sent),
-            answered: at(answered),
+            sent: on_clock[0],
+            answered: on_clock[1],
+            on_clock,
             by,
             admitted: true,
             hot: true,

@@ -75,105 +75,107 @@ async fn a_server_that_is_full_is_away() {
     );
 }
 
-/// As Redis 6.2 and 7.0 write them; what Redis quotes of a command is not repeated.
+/// As Redis 6.2 and 7.0 write them.
+const ERRORS: [(StoreErrorKind, &str, &str); 18] = [
+    (
+        StoreErrorKind::Full,
+        "OOM",
+        "OOM command not allowed when used memory > 'maxmemory'.",
+    ),
+    (
+        StoreErrorKind::Full,
+        "OOM",
+        "{script} -OOM command not allowed. ",
+    ),
+    (
+        StoreErrorKind::Unavailable,
+        "READONLY",
+        "{script} -READONLY You can't write against a replica. ",
+    ),
+    (
+        StoreErrorKind::Full,
+        "MISCONF",
+        "{script} -MISCONF Redis is configured to save RDB snapshots",
+    ),
+    (
+        StoreErrorKind::Misconfigured,
+        "WRONGTYPE",
+        "{script} WRONGTYPE Operation against a key ",
+    ),
+    (
+        StoreErrorKind::Misconfigured,
+        "the ACL",
+        "ERR The user executing the script can't run this command script: 6b",
+    ),
+    (
+        StoreErrorKind::Misconfigured,
+        "the ACL",
+        "ERR ACL failure in script: User x can't run the 'zadd' command",
+    ),
+    (
+        StoreErrorKind::Misconfigured,
+        "lacks",
+        "ERR unknown command 'EVALSHA', with args beginning with: 'OOM' 'alice' ",
+    ),
+    (
+        StoreErrorKind::Misconfigured,
+        "with_clock",
+        "ERR Unknown Redis command called from script script: 6b, on @user_script:36.",
+    ),
+    (
+        StoreErrorKind::Full,
+        "NOREPLICAS",
+        "NOREPLICAS Not enough good replicas to write.",
+    ),
+    (
+        StoreErrorKind::Unavailable,
+        "CLUSTERDOWN",
+        "CLUSTERDOWN The cluster is down",
+    ),
+    (
+        StoreErrorKind::Unavailable,
+        "BUSY",
+        "BUSY Redis is busy running a script. ",
+    ),
+    (
+        StoreErrorKind::Unavailable,
+        "LOADING",
+        "LOADING Redis is loading the dataset in memory",
+    ),
+    (
+        StoreErrorKind::Unavailable,
+        "MASTERDOWN",
+        "{script} -MASTERDOWN Link with MASTER is down ",
+    ),
+    (
+        StoreErrorKind::Unavailable,
+        "TRYAGAIN",
+        "TRYAGAIN Multiple keys request during rehashing of slot",
+    ),
+    (
+        StoreErrorKind::Misconfigured,
+        "is no sentinel",
+        "ERR unknown command 'SENTINEL', with args: 'alice' ",
+    ),
+    (
+        StoreErrorKind::Misconfigured,
+        "is no sentinel",
+        "ERR unknown command `SENTINEL`, with args: `alice`, ",
+    ),
+    (
+        StoreErrorKind::Misconfigured,
+        "redis-cell",
+        "ERR unknown command 'CL.THROTTLE', with args: 'alice' ",
+    ),
+];
+
+/// What Redis quotes of a command is not repeated.
 #[tokio::test]
 async fn codes_are_found_inside_the_errors_of_scripts_in_every_version() {
-    use StoreErrorKind::{Full, Misconfigured, Unavailable};
     const IN_SCRIPT: &str =
         "ERR Error running script (call to f_6b1b): @user_script:9: @user_script: 9:";
-    for (kind, told, error) in [
-        (
-            Full,
-            "OOM",
-            "OOM command not allowed when used memory > 'maxmemory'.".to_owned(),
-        ),
-        (
-            Full,
-            "OOM",
-            format!("{IN_SCRIPT} -OOM command not allowed. "),
-        ),
-        (
-            Unavailable,
-            "READONLY",
-            format!("{IN_SCRIPT} -READONLY You can't write against a replica. "),
-        ),
-        (
-            Full,
-            "MISCONF",
-            format!("{IN_SCRIPT} -MISCONF Redis is configured to save RDB snapshots"),
-        ),
-        (
-            Misconfigured,
-            "WRONGTYPE",
-            format!("{IN_SCRIPT} WRONGTYPE Operation against a key "),
-        ),
-        (
-            Misconfigured,
-            "the ACL",
-            "ERR The user executing the script can't run this command script: 6b".to_owned(),
-        ),
-        (
-            Misconfigured,
-            "the ACL",
-            "ERR ACL failure in script: User x can't run the 'zadd' command".to_owned(),
-        ),
-        (
-            Misconfigured,
-            "lacks",
-            "ERR unknown command 'EVALSHA', with args beginning with: 'OOM' 'alice' ".to_owned(),
-        ),
-        (
-            Misconfigured,
-            "with_clock",
-            "ERR Unknown Redis command called from script script: 6b, on @user_script:36."
-                .to_owned(),
-        ),
-        (
-            Full,
-            "NOREPLICAS",
-            "NOREPLICAS Not enough good replicas to write.".to_owned(),
-        ),
-        (
-            Unavailable,
-            "CLUSTERDOWN",
-            "CLUSTERDOWN The cluster is down".to_owned(),
-        ),
-        (
-            Unavailable,
-            "BUSY",
-            "BUSY Redis is busy running a script. ".to_owned(),
-        ),
-        (
-            Unavailable,
-            "LOADING",
-            "LOADING Redis is loading the dataset in memory".to_owned(),
-        ),
-        (
-            Unavailable,
-            "MASTERDOWN",
-            format!("{IN_SCRIPT} -MASTERDOWN Link with MASTER is down "),
-        ),
-        (
-            Unavailable,
-            "TRYAGAIN",
-            "TRYAGAIN Multiple keys request during rehashing of slot".to_owned(),
-        ),
-        (
-            Misconfigured,
-            "is no sentinel",
-            "ERR unknown command 'SENTINEL', with args: 'alice' ".to_owned(),
-        ),
-        (
-            Misconfigured,
-            "is no sentinel",
-            "ERR unknown command `SENTINEL`, with args: `alice`, ".to_owned(),
-        ),
-        (
-            Misconfigured,
-            "redis-cell",
-            "ERR unknown command 'CL.THROTTLE', with args: 'alice' ".to_owned(),
-        ),
-    ] {
+    for (kind, told, error) in ERRORS {
+        let error = error.replace("{script}", IN_SCRIPT);
         // In reply to the login.
         let url = grumpy(format!("-{error}\r\n").leak())
             .await
