@@ -11,7 +11,6 @@ use crate::fleet::{Arrivals, Fleet, Plan, Record};
 use crate::oracle::check;
 use crate::support::clock::ServerClock;
 use crate::support::random::Random;
-use crate::support::redis::RedisServer;
 
 const LOADS: [f64; 6] = [0.3, 0.9, 1.0, 1.2, 1.5, 5.0];
 
@@ -103,11 +102,8 @@ impl Case {
 
     fn run(self, seed: u64) -> Record {
         let plan = self.plan(seed);
-        let clock = (self.fault == Fault::SetBack).then(ServerClock::new);
-        let server = match &clock {
-            Some(clock) => clock.server(&[]),
-            None => RedisServer::start(),
-        };
+        let clock = ServerClock::new();
+        let server = clock.server(&[]);
         let mut fleet = Fleet::new(&server.url(), plan);
         fleet.go();
         // When the first window is over, and units are held.
@@ -127,7 +123,7 @@ impl Case {
             Fault::Disconnected => {
                 server.cli(&["CLIENT", "KILL", "TYPE", "normal"]);
             }
-            Fault::SetBack => clock.as_ref().unwrap().set_ms(-250),
+            Fault::SetBack => clock.set_ms(-250),
         }
         let record = fleet.end();
         check(self.algorithm, &plan.limit, &record.admissions, 0)

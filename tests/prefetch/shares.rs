@@ -13,13 +13,15 @@ use tokio::task::JoinSet;
 use crate::abreast::{abreast, alone, is_chosen};
 use crate::fleet::{Arrivals, Fleet, Plan, Record};
 use crate::oracle::{Admission, check};
+use crate::support::clock::ServerClock;
 use crate::support::random::Random;
 use crate::support::redis::RedisServer;
 use crate::support::{settled, strict, unique};
 
 /// The same calls at the same time, once charged one by one and once by units taken ahead.
 fn both_ways(plan: Plan) -> [Record; 2] {
-    let servers = [RedisServer::start(), RedisServer::start()];
+    let clocks = [ServerClock::new(), ServerClock::new()];
+    let servers = clocks.each_ref().map(|clock| clock.server(&[]));
     let lease = [Duration::ZERO, plan.lease];
     let mut fleets: Vec<_> = servers
         .iter()

@@ -8,6 +8,8 @@ use std::sync::LazyLock;
 use std::thread;
 use std::time::Duration;
 
+use rustix::time::{ClockId, clock_gettime};
+
 use super::redis::RedisServer;
 use super::unique;
 
@@ -17,17 +19,24 @@ use super::unique;
 pub(crate) struct ServerClock {
     file: PathBuf,
     library: &'static Path,
+    /// The right time less the monotonic clock, in microseconds, when this clock was made.
+    right: i64,
 }
 
 impl ServerClock {
-    /// A clock that goes right.
+    /// A clock that goes right, and on where that of the machine is set.
     pub(crate) fn new() -> Self {
         static LIBRARY: LazyLock<PathBuf> = LazyLock::new(compiled);
+        let micros = |clock| {
+            let now = clock_gettime(clock);
+            now.tv_sec * 1_000_000 + now.tv_nsec / 1_000
+        };
         let clock = Self {
             file: std::env::temp_dir().join(unique("ratelimit-clock")),
             library: &LIBRARY,
+            right: micros(ClockId::Realtime) - micros(ClockId::Monotonic),
         };
-        fs::write(&clock.file, text(0)).unwrap();
+        fs::write(&clock.file, text(clock.right)).unwrap();
         clock
     }
 
@@ -42,7 +51,8 @@ impl ServerClock {
     pub(crate) fn set_ms(&self, offset: i64) {
         // All at once, and without a moment in which the file is empty.
         let mut file = OpenOptions::new().write(true).open(&self.file).unwrap();
-        file.write_all(text(offset * 1_000).as_bytes()).unwrap();
+        file.write_all(text(self.right + offset * 1_000).as_bytes())
+            .unwrap();
         // Valkey 9.1 asks the system once a millisecond, and counts cycles of the processor
         // between.
         thread::sleep(Duration::from_millis(2));

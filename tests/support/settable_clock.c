@@ -1,7 +1,7 @@
 /* For LD_PRELOAD: a server whose clock can be set while it runs.
  *
- * Redis takes its time from gettimeofday. To what the system says, this adds as many microseconds as are written in the
- * file that RATELIMIT_TEST_CLOCK names. */
+ * Redis takes its time from gettimeofday. To the monotonic clock, which nobody sets, this adds as many microseconds as
+ * are written in the file that RATELIMIT_TEST_CLOCK names. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/time.h>
@@ -19,14 +19,14 @@ __attribute__((constructor)) static void open_file(void) {
 
 int gettimeofday(struct timeval *now, void *zone) {
     (void)zone;
-    struct timespec real;
-    clock_gettime(CLOCK_REALTIME, &real);
+    struct timespec monotonic;
+    clock_gettime(CLOCK_MONOTONIC, &monotonic);
     char text[32] = {0};
     long long offset = 0;
     if (file >= 0 && pread(file, text, sizeof text - 1, 0) > 0) {
         offset = atoll(text);
     }
-    long long micros = real.tv_sec * 1000000LL + real.tv_nsec / 1000 + offset;
+    long long micros = monotonic.tv_sec * 1000000LL + monotonic.tv_nsec / 1000 + offset;
     now->tv_sec = micros / 1000000;
     now->tv_usec = micros % 1000000;
     return 0;
