@@ -221,7 +221,7 @@ async fn live(limiter: RateLimiter, tasks: u64, limit: Limit) {
         running.spawn(async move {
             let mut lines = Vec::new();
             while !over.load(Ordering::Relaxed) {
-                let sent = now_us();
+                let sent = moment();
                 if let Ok(decision) = limiter.acquire(&rule, &Key::of("shared")).await {
                     let source = match decision.source() {
                         Source::Store => "store",
@@ -229,7 +229,7 @@ async fn live(limiter: RateLimiter, tasks: u64, limit: Limit) {
                         Source::Nobody => "nobody",
                         other => panic!("{other:?} admits nothing"),
                     };
-                    writeln!(lines, "{sent} {} {source}", now_us()).unwrap();
+                    writeln!(lines, "{sent} {} {source}", moment()).unwrap();
                 }
                 tokio::time::sleep(Duration::from_millis(5 + task)).await;
             }
@@ -352,9 +352,9 @@ async fn trace(limiter: RateLimiter) {
     }
 }
 
-fn now_us() -> u128 {
-    SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap()
-        .as_micros()
+/// By the clock that all processes of the machine share, and by the one that servers go by, which
+/// may be set, in nanoseconds.
+fn moment() -> String {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    format!("{} {}", machine_ns(), since.unwrap().as_nanos())
 }

@@ -142,19 +142,25 @@ impl Fleet {
 fn admissions(printed: &str) -> Vec<Call> {
     let call = |line: &str| {
         let words: Vec<_> = line.split(' ').collect();
-        let [sent, answered, by] = words.as_slice() else {
+        let [times @ .., by] = words.as_slice() else {
             panic!("{line:?} is not an admission")
         };
-        let on_clock = [sent, answered].map(|at| Duration::from_micros(at.parse().unwrap()));
+        let times: Vec<_> = times
+            .iter()
+            .map(|time| Duration::from_nanos(time.parse().unwrap()))
+            .collect();
+        let [sent, set_sent, answered, set_answered] = times[..] else {
+            panic!("{line:?} is not an admission")
+        };
         let by = match *by {
             "store" => Answered::Store,
             "fallback" => Answered::Fallback,
             _ => Answered::Nobody,
         };
         Call {
-            sent: on_clock[0],
-            answered: on_clock[1],
-            on_clock,
+            sent,
+            answered,
+            on_clock: [set_sent, set_answered],
             by,
             admitted: true,
             hot: true,
