@@ -43,7 +43,7 @@ const MOST: [Row; 15] = [
     ),
     (
         Work::LeakyRefused,
-        1_186,
+        1_162,
         Some((Work::GovernorDenied, SoFar(0.89, 0.8))),
     ),
     (
@@ -53,17 +53,17 @@ const MOST: [Row; 15] = [
     ),
     (
         Work::SlidingRefused,
-        1_126,
+        1_109,
         Some((Work::GovernorDenied, SoFar(0.85, 0.8))),
     ),
     (
         Work::SlidingRefusedLong,
-        1_183,
+        1_161,
         Some((Work::GovernorDenied, Budget(0.9))),
     ),
     (
         Work::RefusedAgain,
-        1_060,
+        1_035,
         Some((Work::GovernorDenied, Budget(0.9))),
     ),
     (Work::ByHand, 1_200, None),
@@ -104,8 +104,9 @@ const SPENDINGS: u64 = 400;
 const SLACK: f64 = 1.03;
 /// What the peer's code costs differs with what else the program holds: 1,296 and 1,324.
 const LAYOUT: f64 = 1.02;
-/// How often a process waits, and how many callers share a call, is not the same in every run.
-const SLACK_ON_REDIS: f64 = 1.2;
+/// How often a process waits, and how many callers share a call, is not the same in every run: on a
+/// machine with other programs a cold key took 21,350.
+const SLACK_ON_REDIS: f64 = 1.3;
 /// How many times what one caller's check costs it costs by a rule with `prefetch`, on a key that
 /// is seldom called. Runs differ by as much.
 const COLD: f64 = 1.15;
