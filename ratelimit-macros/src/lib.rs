@@ -102,8 +102,9 @@ use proc_macro::TokenStream;
 /// returns nothing needs `on_refused` or `shadow`.
 ///
 /// The attribute limits the body below it: a default method of a trait is limited, an
-/// implementation that replaces that method is not. Other attributes may stand above and below, but
-/// `#[tokio::main]`, which makes a blocking function of an async one, stands below.
+/// implementation that replaces that method is not. Other attributes may stand above and below. One
+/// below is applied to the limited function: what `#[cached]` answers there from its cache is not
+/// counted. `#[tokio::main]`, which makes a blocking function of an async one, stands below.
 ///
 /// Several attributes on one function, all under the name `rate_limit`, make one guard: each has
 /// its own counts. They are consulted together, and a call is charged to all of them or to none.
