@@ -161,7 +161,7 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// As of `acquire`; of several rules that refuse, the refusal that takes longest.
+    /// As of `acquire`; of several rules that refuse, the refusal that lasts longest.
     /// `Misconfigured` also where no rule is given.
     pub async fn acquire_all<'a>(
         &self,
@@ -195,7 +195,7 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// As of `reserve`; of several rules that refuse, the refusal that takes longest.
+    /// As of `reserve`; of several rules that refuse, the refusal that lasts longest.
     /// `Misconfigured` also where no rule is given.
     pub async fn reserve_all<'a>(
         &self,
@@ -242,7 +242,7 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// As of `enter`; of several rules that refuse, the refusal that takes longest. `Misconfigured`
+    /// As of `enter`; of several rules that refuse, the refusal that lasts longest. `Misconfigured`
     /// also where no rule is given.
     pub async fn enter_all<'a>(
         &self,

@@ -196,7 +196,7 @@ impl<P> RateLimitLayer<Unlimited, P> {
 impl<Q, A, P> RateLimitLayer<Limited<Q, A>, P> {
     /// Limits requests by this rule too, with a key of its own: a request is charged for all rules
     /// of the layer, or for none, as by [`RateLimiter::acquire_all`]. Of several rules that refuse,
-    /// the response is the refusal that takes longest, and has the fields of that rule alone.
+    /// the response is the refusal that lasts longest, and has the fields of that rule alone.
     ///
     /// Keys are made in the order of the rules. The first that cannot be made answers the request,
     /// and nothing is charged.
