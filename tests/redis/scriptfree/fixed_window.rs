@@ -9,6 +9,7 @@ use ratelimit_runtime::store::{Request, StoreErrorKind, Verdict};
 use ratelimit_runtime::{Algorithm, Limit, MemoryStore, RedisMode, Store};
 
 use super::{SERVER, ask, plain, unique};
+use crate::support::clock::ServerClock;
 use crate::support::redis::{RedisServer, patient};
 
 const FIXED: Algorithm = Algorithm::FixedWindow;
@@ -73,9 +74,18 @@ fn random_calls_of_any_cost_and_max_agree_with_memory() {
     result.unwrap_or_else(|error| panic!("{error}"));
 }
 
+/// By a clock that the machine does not set meanwhile.
 #[tokio::test]
+#[cfg_attr(
+    not(target_os = "linux"),
+    ignore = "sets the clock of a server by LD_PRELOAD"
+)]
 async fn a_refusal_ends_when_it_says_and_not_before() {
-    let store = plain();
+    let clock = ServerClock::new();
+    let server = clock.server(&[]);
+    let store = patient(&server.url())
+        .mode(RedisMode::Transactions)
+        .deny_cache(false);
     let limit = Limit::new(2, Duration::from_millis(500));
     for _ in 0..3 {
         let key = unique("ends");
