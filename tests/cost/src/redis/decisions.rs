@@ -1,6 +1,8 @@
 //! [`Callers`]: how this crate is asked for decisions.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use ratelimit_runtime::{
@@ -69,6 +71,18 @@ impl Callers {
             }
             sum
         })
+    }
+
+    /// Makes so many calls on one key that wait for nothing, by a caller who gives way to nobody:
+    /// how often others do so is a question of time, and so of how slow a tool makes this process.
+    pub(super) fn at_once(&self, rule: &Rule, calls: u64) -> Admitted {
+        let _runtime = self.runtime.enter();
+        let users = std::iter::repeat_n(0, usize::try_from(calls).unwrap());
+        let call = call(self.limiter.clone(), Arc::new(rule.clone()), users);
+        match pin!(call).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(admitted) => admitted,
+            Poll::Pending => panic!("a call had to wait"),
+        }
     }
 
     /// Lets what the client does by itself go on for so long.
